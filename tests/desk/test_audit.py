@@ -13,6 +13,7 @@ from pydantic import SecretStr  # noqa: TC002 - Rowlock reads the annotation
 from rowlock import InvalidOption, JobNotFound, Permission, Principal, WrongState
 from rowlock.desk import audit
 from rowlock.desk.guard import Guard
+from rowlock.errors import WriteRefused
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import ALL
 from rowlock.upkeep.duty import DutyContext
@@ -332,7 +333,16 @@ async def test_a_submission_and_its_line_are_one(desk: Desk) -> None:
     await desk.store.connection.execute(
         "ALTER TABLE rowlock.audit ADD CONSTRAINT no_submissions CHECK (action <> 'job.submit') NOT VALID"
     )
-    for jobs in (desk.app.jobs, desk.app.desk(ADA).jobs):
-        with pytest.raises(Exception, match="no_submissions"):
-            await jobs.submit("greet")
+    with pytest.raises(WriteRefused, match="no_submissions"):
+        await desk.app.desk(ADA).jobs.submit("greet")
     assert not await desk.app.jobs.list()
+
+
+async def test_many_submissions_at_once_do_not_wait_for_each_others_connections(desk: Desk) -> None:
+    @desk.app.job
+    async def greet() -> None: ...
+
+    # Each asks for what lanes demand, on a connection besides that of its transaction.
+    async with asyncio.timeout(30):
+        made = await asyncio.gather(*(desk.app.desk(ADA).jobs.submit("greet", priority=n % 10) for n in range(40)))
+    assert len({each.job.id for each in made}) == 40

@@ -88,6 +88,13 @@ MUTATIONS: Final = (
         (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
     ),
     Mutation(
+        "submissions take every connection of the pool",
+        "desk/submit.py",
+        "super().__init__(2)",
+        "super().__init__(40)",
+        (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
+    ),
+    Mutation(
         "gates of another tenant are listed",
         "store/sql/rates.sql",
         "  AND ((:sees_all::boolean AND :granted::jsonb IS NULL) OR EXISTS (",
@@ -312,8 +319,8 @@ MUTATIONS: Final = (
     Mutation(
         "a caller over REST approves its own job",
         "desk/job_orders.py",
-        '        return self._guard.principal.kind != "system" and',
-        "        return False and",
+        "        return self._guard.principal.is_known",
+        "        return False",
         ("tests/desk/test_approvals.py::test_nobody_approves_their_own_job_over_rest_unless_the_kind_says_so",),
     ),
     Mutation(

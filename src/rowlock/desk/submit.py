@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
@@ -20,7 +22,7 @@ from rowlock.store.executor import SqlSession
 from rowlock.store.rows.jobs import job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
@@ -86,6 +88,21 @@ class Submit(Protocol):
         """The arguments as a job of the kind stores them, checked like those of a submission."""
 
 
+class _SubmissionPlaces(asyncio.Semaphore):
+    """Transactions of submissions at once, per event loop: each holds a pooled connection and may need another."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+
+@contextlib.asynccontextmanager
+async def submission_transaction(database: Database) -> AsyncIterator[Connection[Record]]:
+    """A transaction for one submission; the pool keeps connections for what the submission asks besides."""
+    places = database.companion(_SubmissionPlaces, _SubmissionPlaces)
+    async with places, database.connection(watched=True) as connection, connection.transaction():
+        yield connection
+
+
 class GuardedSubmit:
     """Submits as the principal of a guard."""
 
@@ -110,10 +127,14 @@ class GuardedSubmit:
         allowed = self.options(options)
         try:
             if connection is not None:
-                submitted = await self._within(connection, self._submit(kind, args or {}, allowed, connection))
+                made = await self._submit(kind, args or {}, allowed, connection)
+                submitted = await self._recorded(SqlSession(self._open().statements, connection), *made)
+            elif self._guard.principal.kind == "system":
+                submitted = await self._recorded(self._open(), *await self._submit(kind, args or {}, allowed, None))
             else:
-                async with self._open().connection(watched=True) as own, own.transaction():
-                    submitted = await self._within(own, self._submit(kind, args or {}, allowed, own))
+                async with submission_transaction(self._open()) as own:
+                    made = await self._submit(kind, args or {}, allowed, own)
+                    submitted = await self._recorded(SqlSession(self._open().statements, own), *made)
         except UniqueConflict as conflict:
             raise await self._redacted(conflict) from None
         if submitted.what == "kept":
@@ -125,10 +146,11 @@ class GuardedSubmit:
         """The guard whose scope a submitted job must be in, whoever the job belongs to."""
         return replace(self._guard, platform_wide=True, within=(Permission.SUBMIT,))
 
-    async def _within(self, connection: Connection[Record], submitting: Awaitable[tuple[int, str]]) -> Submitted:
-        """Submit in the connection's transaction, with the line of the audit: neither exists without the other."""
-        number, what = await submitting
-        inside = SqlSession(self._open().statements, connection)
+    async def _recorded(self, inside: Database | SqlSession, number: int, what: str) -> Submitted:
+        """Read the job and write the line of the audit. inside: the transaction of the submission.
+
+        The library itself may not hold a transaction: jobs that run inline begin when the submission is committed.
+        """
         job = await self._visible_jobs.made(inside, number)
         if self._reach.granted is not None and not await inside.fetch(
             "jobs_by_id", ids=[number], **self._reach.visibility

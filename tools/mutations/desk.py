@@ -354,15 +354,15 @@ MUTATIONS: Final = (
     Mutation(
         "an order does not look whether its job is in sight",
         "desk/visible_jobs.py",
-        "if not self._guard.sees_all:",
+        "if not self._guard.is_unlimited:",
         "if self._guard.read_only:",
         (f"{OF_ACCESS}another_tenants_job_is_not_there",),
     ),
     Mutation(
         "another tenant's workflow is seen",
         "store/sql/workflow_views.sql",
-        "WHERE j.id = :id::bigint AND {visible}",
-        "WHERE j.id = :id::bigint AND ({visible} OR true)",
+        "WHERE j.id = :id::bigint AND {visible_workflow}",
+        "WHERE j.id = :id::bigint AND ({visible_workflow} OR true)",
         ("tests/desk/test_workflows.py::test_another_tenants_workflow_is_not_there",),
     ),
     Mutation(
@@ -382,8 +382,8 @@ MUTATIONS: Final = (
     Mutation(
         "the guard asks for no permission",
         "desk/guard.py",
-        "if not self.principal.may(permission):",
-        "if self.principal is None:",
+        "        if not held:\n",
+        "        if held is None:\n",
         (f"{OF_ACCESS}every_method_for_every_role",),
     ),
     Mutation(
@@ -449,7 +449,7 @@ MUTATIONS: Final = (
     Mutation(
         "whoever reads an operation stops it",
         "desk/operations.py",
-        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)\n',
+        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True, scoped=own)\n',
         "",
         ("tests/desk/test_bulk.py::test_who_may_not_give_an_order_may_not_stop_one_either",),
     ),
@@ -477,7 +477,7 @@ MUTATIONS: Final = (
     Mutation(
         "an order for many outlives the permission of whoever gave it",
         "desk/operation_driver.py",
-        "            if needed not in held:\n",
+        "            if not who.scopes(needed):\n",
         "            if not needed:\n",
         ("tests/desk/test_bulk.py::test_an_order_outlives_neither_its_role_nor_its_token",),
     ),

@@ -159,7 +159,7 @@ MUTATIONS: Final = (
     Mutation(
         "a principal sees whose handlers are stuck",
         "desk/workers.py",
-        'if not numbers or guard.visibility["sees_all"]:',
+        "if not numbers or guard.is_unlimited:",
         "if True:",
         (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[once it is given up]",),
     ),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError
-from rowlock.model import ids
+from rowlock.model import ids, redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -298,7 +298,7 @@ def job_fields(row: Row) -> dict[str, object]:
 
 
 class JobLogFilter(logging.Filter):
-    """Adds the job to every record that is logged inside a handler, by any library.
+    """Adds the job to every record that is logged inside a handler, by any library, and masks secrets in its fields.
 
     Add it to logging handlers (not loggers): handler.addFilter(JobLogFilter()). It never drops a record.
     """
@@ -308,6 +308,8 @@ class JobLogFilter(logging.Filter):
         """Add job_id (the public id), kind, lane, attempt and fence where the record has none of its own."""
         row = CURRENT.get()
         if row is not None:
+            if redact.SECRET in row["args"]:
+                record.__dict__.update(without_secrets(_extra(record), row))
             for key, value in job_fields(row).items():
                 record.__dict__.setdefault(key, value)
         return True
@@ -319,7 +321,7 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, target: logging.Logger, row: Row, keep: Keep | None = None) -> None:
         """keep: stores the record with the job, whether or not the logger passes it on."""
         super().__init__(target, job_fields(row))
-        self._keep = keep
+        self._row, self._keep = row, keep
 
     @override
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
@@ -332,5 +334,31 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     @override
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         """Add the job fields to the caller's extra."""
-        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        given = kwargs.get("extra") or {}
+        kwargs["extra"] = {**(self.extra or {}), **without_secrets(given, self._row)}
         return msg, kwargs
+
+
+_OWN_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""Fields that every record has."""
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    """The fields that were given as extra=."""
+    return {key: value for key, value in record.__dict__.items() if key not in _OWN_FIELDS}
+
+
+def without_secrets(fields: Mapping[str, object], row: Row) -> dict[str, object]:
+    """Fields of a log record with the secret arguments of the job masked; a field of any other type, as a whole."""
+    secrets = redact.secrets_in(row["args"])
+    return {key: _masked(value, secrets) for key, value in fields.items()} if secrets else dict(fields)
+
+
+def _masked(value: object, secrets: frozenset[str]) -> object:
+    if isinstance(value, str):
+        return redact.scrub(value, secrets)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a formatter could not print it either
+        return value
+    return value if redact.scrub(text, secrets) == text else redact.MASK

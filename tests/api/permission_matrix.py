@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import httpx
     from tests.api.conftest import Rest
 
+    from rowlock.model.access import HeldPermission
+
 METHODS: Final = frozenset({"get", "post", "patch", "delete"})
 TENANT: Final = "acme"
 NOT_COMPARED: Final = frozenset(
@@ -60,6 +62,25 @@ CASES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("delete_job", "an ended job"): {"ended": True},
 }
 """How a case or condition of the route table is brought about; those of an action or topic follow from its name."""
+WITHOUT_SCOPE: Final = frozenset(
+    {"create_lane", "change_gate", "delete_gate", "set_rate", "pause_rate", "resume_rate", "reset_rate", "delete_rate"}
+    | {
+        "verify_audit",
+        "drain_worker",
+        "forget_worker",
+        "list_rules",
+        "add_rule",
+        "remove_rule",
+        "get_references",
+        "export_audit",
+    }
+)
+"""Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
+SHOWS_NOTHING: Final = frozenset(
+    {"list_jobs", "list_workflows", "list_pending", "list_schedules", "list_kinds", "stream_events", "order_jobs"}
+    | {"get_operation", "cancel_operation"}
+)
+"""Routes that succeed whatever the scope, and show the things within it; an operation belongs to the caller itself."""
 PENDING: Final = frozenset({"approve_job", "reject_job", "get_approval"})
 ENDED: Final = frozenset({"retry_job", "stream_job", "retry_workflow"})
 
@@ -78,6 +99,16 @@ class Case:
     @property
     def platform(self) -> bool:
         return "/admin/workers/jobs/" in self.path
+
+    @property
+    def kind(self) -> str:
+        """The kind of the job that is asked about."""
+        return str(self.how.get("kind", "pay" if self.operation in PENDING else "greet"))
+
+    @property
+    def lane(self) -> str:
+        """The lane that is asked about, or that takes the job."""
+        return "front" if "/lanes/" in self.path else "rest"
 
 
 def cases_of(document: dict[str, Any]) -> Iterator[Case]:
@@ -173,8 +204,7 @@ class World:
         return names
 
     async def _job(self, case: Case) -> dict[str, str]:
-        pending = case.operation in PENDING
-        kind = case.how.get("kind", "pay" if pending else "greet")
+        pending, kind = case.operation in PENDING, case.kind
         args = case.how.get("args", {"amount": 1} if pending else {"name": "x"})
         tenant = "globex" if case.platform else TENANT
         job = (await self.rest.app.jobs.submit(kind, args, tenant=tenant, submitted_by="bob")).job
@@ -210,7 +240,7 @@ class World:
         )
 
 
-def caller(case: Case, held: frozenset[Permission]) -> Principal:
+def caller(case: Case, held: frozenset[HeldPermission]) -> Principal:
     return Principal("ada", case.how.get("tenant", TENANT), permissions=held)
 
 

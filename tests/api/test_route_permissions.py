@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.api.permission_matrix import METHODS, TENANT, caller, cases_of, everything
+from tests.api.permission_matrix import (
+    METHODS,
+    SHOWS_NOTHING,
+    TENANT,
+    WITHOUT_SCOPE,
+    caller,
+    cases_of,
+    everything,
+)
 
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.model import ids
-from rowlock.model.access import ALL, Permission
+from rowlock.model.access import ALL, SCOPABLE, Permission, ScopedPermission
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.api.conftest import Rest
+    from tests.api.permission_matrix import Case
 
 
 async def test_each_route_works_with_exactly_the_permissions_of_the_route_table(rest: Rest) -> None:
@@ -41,6 +52,55 @@ async def test_each_route_without_one_of_its_permissions_is_refused_and_changes_
             changed = [name for name, value in (await world.picture()).items() if value != before[name]]
             if answer.status_code != 403 or answer.json()["permission"] != lacking or changed:
                 wrong[case.operation, case.name, lacking] = (answer.status_code, changed, answer.text[:300])
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+def scoped(case: Case) -> Iterator[tuple[Permission, str, str]]:
+    """Each permission of the case that can have a scope: with one that fits, and with one of something else."""
+    fitting = {"kind": f"{case.kind[:3]}*", "lane": case.lane}
+    for permission in sorted(case.needs & SCOPABLE.keys()):
+        for by in SCOPABLE[permission]:
+            yield permission, f"{permission}@{by}={fitting[by]}", f"{permission}@{by}=no_such*"
+
+
+async def test_each_route_works_with_exactly_the_scope_of_what_it_is_asked_about(rest: Rest) -> None:
+    world, cases = await everything(rest)
+    await rest.app.lanes.create("rest", kinds=["*"])
+    wrong, without = {}, set()
+    for case in cases:
+        for permission, fitting, _ in scoped(case):
+            asked = await world.request(case)
+            async with rest.knows(caller(case, case.needs - {permission} | {ScopedPermission(fitting)})) as client:
+                answer = await world.ask(client, case, asked)
+            if answer.status_code == 403 and "this takes it without a scope" in answer.text:
+                without.add((case.operation, case.name))
+            elif not answer.is_success:
+                wrong[case.operation, case.name, fitting] = (answer.status_code, answer.text[:300])
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+    # A gate is shared by every kind.
+    assert without - {("submit_job", "with a gate")} == {
+        (each.operation, each.name) for each in cases if each.operation in WITHOUT_SCOPE
+    }
+
+
+async def test_each_route_with_a_scope_elsewhere_is_refused_or_empty_and_changes_nothing(rest: Rest) -> None:
+    world, cases = await everything(rest)
+    await rest.app.lanes.create("rest", kinds=["*"])
+    wrong: dict[tuple[str, str, str], object] = {}
+    for case in cases:
+        for permission, _, elsewhere in scoped(case):
+            asked = await world.request(case)
+            before = await world.picture()
+            held = (ALL - {permission, Permission.READ_ALL}) | {ScopedPermission(elsewhere)}
+            async with rest.knows(caller(case, held)) as client:
+                answer = await world.ask(client, case, asked)
+            changed = [name for name, value in (await world.picture()).items() if value != before[name]]
+            if case.operation in SHOWS_NOTHING:
+                right = answer.is_success and "greet" not in answer.text
+            else:
+                right = answer.status_code in (403, 404)
+            if not right or changed:
+                wrong[case.operation, case.name, elsewhere] = (answer.status_code, changed, answer.text[:300])
     assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
 
 

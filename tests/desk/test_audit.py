@@ -15,6 +15,7 @@ from tests.waiting import in_time
 from rowlock import InvalidOption, JobNotFound, Permission, Principal, WrongState
 from rowlock.desk import audit
 from rowlock.desk.guard import Guard
+from rowlock.errors import WriteRefused
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import ALL
 from rowlock.upkeep.duty import DutyContext
@@ -315,3 +316,46 @@ async def test_who_reads_a_secret_is_listed_once_in_a_while(desk: Desk) -> None:
     masked = desk.app.desk(Principal("bo", "acme", ALL - {Permission.READ_ARGS}))
     await masked.jobs.get(secret)
     assert len(await desk.app.audit.list(action="job.read_secrets")) == 1
+
+
+async def test_results_with_secrets_leave_a_line_and_explanations_never_show_one(desk: Desk) -> None:
+    @desk.app.job
+    async def open_door(pin: SecretStr) -> None: ...
+
+    job = (await desk.app.jobs.submit("open_door", {"pin": "123456"}, tenant="acme")).job.id
+    asked = desk.app.desk(ADA)
+    assert "123456" not in str(await asked.jobs.explain(job))
+    assert "123456" not in repr(await asked.jobs.explain(job))
+    assert not await desk.app.audit.list(action="job.read_secrets")
+    await desk.store.connection.execute(
+        "UPDATE rowlock.jobs SET state = 'completed', finished_at = now(), result = $2 WHERE id = $1",
+        job,
+        '{"key": {"$secret": "987654"}}',
+    )
+    assert "987654" in str(await asked.jobs.result(job))
+    (line,) = await desk.app.audit.list(action="job.read_secrets")
+    assert line.subject == "ada"
+    await desk.app.jobs.result(job)  # the library itself: the program that awaits the job
+    assert len(await desk.app.audit.list(action="job.read_secrets")) == 1
+
+
+async def test_a_submission_and_its_line_are_one(desk: Desk) -> None:
+    @desk.app.job
+    async def greet() -> None: ...
+
+    await desk.store.connection.execute(
+        "ALTER TABLE rowlock.audit ADD CONSTRAINT no_submissions CHECK (action <> 'job.submit') NOT VALID"
+    )
+    with pytest.raises(WriteRefused, match="no_submissions"):
+        await desk.app.desk(ADA).jobs.submit("greet")
+    assert not await desk.app.jobs.list()
+
+
+async def test_many_submissions_at_once_do_not_wait_for_each_others_connections(desk: Desk) -> None:
+    @desk.app.job
+    async def greet() -> None: ...
+
+    # Each asks for what lanes demand, on a connection besides that of its transaction.
+    async with asyncio.timeout(30):
+        made = await asyncio.gather(*(desk.app.desk(ADA).jobs.submit("greet", priority=n % 10) for n in range(40)))
+    assert len({each.job.id for each in made}) == 40

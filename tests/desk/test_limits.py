@@ -49,6 +49,30 @@ async def test_a_gate_shows_its_holders_and_a_raised_limit_lets_the_parked_in(de
     )
 
 
+async def test_keys_of_another_tenant_are_not_listed_or_suggested(desk: Desk) -> None:
+    await desk.store.fetch("register_pairs", kinds=["k"], priorities=[0], shares=[0])
+    for tenant in ("acme", "globex"):
+        await desk.store.gate(f"org:{tenant}", 1)
+        await desk.store.enqueue(gate_key=f"org:{tenant}", tenant=tenant)
+        await rate(desk.store, f"api:{tenant}", Rate(1))
+    await desk.app.lanes.create("slow", rate="1/s")
+    held = frozenset({Permission.WORKERS_VIEW, Permission.WORKERS_MANAGE})
+    limits_of = {tenant: desk.app.desk(Principal("ada", tenant, held)).limits for tenant in ("acme", "globex")}
+    for tenant, seen in limits_of.items():
+        assert [gate.key for gate in await seen.gates()] == [f"org:{tenant}"]
+        assert [view.key for view in await seen.rates()] == ["lane:slow"]
+    for ask in (limits_of["acme"].gate("org:globes"), limits_of["acme"].rate("api:globes")):
+        with pytest.raises(LimitNotFound) as missing:
+            await ask
+        assert "globex" not in str(missing.value)
+    manager = desk.app.desk(Principal("ada", "acme", held - {Permission.WORKERS_VIEW})).limits
+    with pytest.raises(LimitNotFound):
+        await manager.set_gate("nowhere", limit=3)
+    operator = desk.app.desk(Principal("eve", "acme", held | {Permission.READ_ALL})).limits
+    assert [gate.key for gate in await operator.gates()] == ["org:acme", "org:globex"]
+    assert len(await operator.rates()) == 3
+
+
 async def test_a_rate_shows_what_is_left_and_who_waits_and_changes_live(desk: Desk) -> None:
     store = desk.store
     worker = await desk.worker()

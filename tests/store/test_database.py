@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import logging
+import traceback
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.factories import opened
 
-from rowlock.errors import DatabaseUnreachable, SchemaMissing, WriteRefused
+from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaMissing, WriteRefused
 from rowlock.store.database import Database
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def test_a_connection_that_dies_inside_a_transaction_is_an_outage(database_url: str) -> None:
@@ -48,4 +55,34 @@ async def test_tables_that_are_missing_are_still_told_as_that(empty_database_url
     database = Database(empty_database_url)
     with pytest.raises(SchemaMissing):
         await database.fetch("workers")
+    await database.close()
+
+
+CLOSED = "postgresql://ada@127.0.0.1:1/shop"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("PGPASSWORD", ""),
+        ("PGPASSFILE", "127.0.0.1:1:shop:ada:hunter2pw"),
+        ("PGPASSFILE", "hunter2pw"),
+        ("PGSERVICEFILE", "[shop]\nhost=127.0.0.1\nport=1\npassword=hunter2pw"),
+        ("PGSERVICEFILE", "password=hunter2pw"),
+        ("PGSERVICEFILE", "[shop]\npassword=100%hunter2pw"),
+        ("PGSERVICEFILE", "[shop]\npassword=hunter2pw\npassword=hunter2pw"),
+    ],
+)
+async def test_passwords_from_the_environment_and_its_files_reach_no_error_and_no_log(
+    variable: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "file"
+    file.write_text(text)
+    file.chmod(0o600)
+    monkeypatch.setenv(variable, str(file) if text else "hunter2pw")
+    database = Database(f"{CLOSED}?service=shop" if variable == "PGSERVICEFILE" else CLOSED)
+    with caplog.at_level(logging.DEBUG), pytest.raises((DatabaseUnreachable, ConfigurationError)) as raised:
+        await database.fetch("workers")
+    assert "hunter2pw" not in "".join(traceback.format_exception(raised.value))
+    assert "hunter2pw" not in caplog.text
     await database.close()

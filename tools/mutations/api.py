@@ -141,7 +141,7 @@ MUTATIONS: Final = (
     Mutation(
         "without authentication everybody makes tokens",
         "api/auth/bind.py",
-        "permissions=ALL - WITHHELD)",
+        "permissions=ALL - WITHHELD, is_anonymous=True)",
         "permissions=ALL)",
         (f"{OF_LOOPBACK}secrets_and_lasting_rights_need_authentication",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
@@ -14,7 +14,109 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
+OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "a scope by kind reaches every kind",
+        "store/sql/history.sql",
+        "WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "WHERE (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        (f"{OF_SCOPES}grants_add_up_and_tenants_stay_apart",),
+    ),
+    Mutation(
+        "a scope by lane reaches every lane",
+        "store/sql/history.sql",
+        "WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "WHERE j.kind LIKE g.kind AND (g.everyone OR {own_job})) END)",
+        (f"{OF_SCOPES}a_lane_is_the_one_that_took_the_job_or_would",),
+    ),
+    Mutation(
+        "a scope reaches other tenants",
+        "store/sql/history.sql",
+        "LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "LIKE g.lane)) END)",
+        (f"{OF_SCOPES}grants_add_up_and_tenants_stay_apart",),
+    ),
+    Mutation(
+        "a method that does not limit itself takes a permission with a scope",
+        "desk/guard.py",
+        "if held and not scoped and not self.principal.may(permission):",
+        "if False:",
+        (f"{OF_SCOPES}a_lane_can_be_managed_alone",),
+    ),
+    Mutation(
+        "a token has a wider scope than its maker",
+        "model/access.py",
+        "return any(scope.covers(held.scope) for scope in self.scopes(held.permission))",
+        "return bool(self.scopes(held.permission))",
+        (f"{OF_SCOPES}nobody_gives_more_than_they_hold",),
+    ),
+    Mutation(
+        "an alias leads out of the scope of a submission",
+        "desk/submit.py",
+        "if self._reach.granted is not None and not await inside.fetch(",
+        "if False and not await inside.fetch(",
+        (f"{OF_SCOPES}submissions_outside_the_scope_leave_nothing",),
+    ),
+    Mutation(
+        "kinds are moved into the lane of a scope",
+        "desk/lanes.py",
+        "        if kinds is not None:\n            self._guard.demand(Permission.WORKERS_MANAGE)\n",
+        "",
+        (f"{OF_SCOPES}a_lane_can_be_managed_alone",),
+    ),
+    Mutation(
+        "steps outside the scope run again with one within",
+        "desk/job_orders.py",
+        "        await self._reaches_workflow(job, found)\n",
+        "",
+        (f"{OF_SCOPES}a_workflow_is_within_reach_if_each_of_its_steps_is",),
+    ),
+    Mutation(
+        "a feed tells of jobs outside the scope",
+        "store/sql/stream.sql",
+        "WHERE CASE WHEN s.granted IS NULL THEN s.sees_all OR o.own",
+        "WHERE CASE WHEN true THEN s.sees_all OR o.own",
+        (f"{OF_SCOPES}a_feed_tells_of_jobs_within_the_scope",),
+    ),
+    Mutation(
+        "a dry run counts for every caller",
+        "desk/operations.py",
+        "bound = [json.dumps(guard.visibility, sort_keys=True)]",
+        "bound: list[str] = []",
+        (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
+    ),
+    Mutation(
+        "submissions take every connection of the pool",
+        "desk/submit.py",
+        "super().__init__(2)",
+        "super().__init__(40)",
+        (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
+    ),
+    Mutation(
+        "gates of another tenant are listed",
+        "store/sql/rates.sql",
+        "  AND ((:sees_all::boolean AND :granted::jsonb IS NULL) OR EXISTS (",
+        "  AND (true OR EXISTS (",
+        ("tests/desk/test_limits.py::test_keys_of_another_tenant_are_not_listed_or_suggested",),
+    ),
+    Mutation(
+        "a result with secrets is read without a line",
+        "desk/jobs.py",
+        '        await self._visible_jobs.record_reading({number: found[0]["result"]})\n',
+        "",
+        (f"{OF_AUDIT}results_with_secrets_leave_a_line_and_explanations_never_show_one",),
+    ),
+    Mutation(
+        "a rule of a caller named as unknown ones are approves that caller's jobs",
+        migration("anonymous_rules"),
+        "OR NOT coalesce((SELECT k.own_approval",
+        "OR NOT (r.created_by = 'loopback') AND NOT coalesce((SELECT k.own_approval",
+        (
+            "tests/desk/test_approvals.py::test_a_known_caller_of_the_same_name_as_unknown_ones_does_not_approve_its_own_jobs",
+        ),
+    ),
     Mutation(
         "a line of the audit that was removed is not noticed",
         "desk/audit.py",
@@ -46,8 +148,8 @@ MUTATIONS: Final = (
     Mutation(
         "readings of secrets leave no line",
         "desk/visible_jobs.py",
-        "if self._guard.reveals:",
-        "if False:",
+        "        if self._guard.reveals:\n            await self.record_reading(",
+        "        if False:\n            await self.record_reading(",
         (f"{OF_AUDIT}who_reads_a_secret_is_listed_once_in_a_while",),
     ),
     Mutation(
@@ -210,8 +312,8 @@ MUTATIONS: Final = (
     Mutation(
         "a caller over REST approves its own job",
         "desk/job_orders.py",
-        '        return self._guard.principal.kind != "system" and',
-        "        return False and",
+        "        return self._guard.principal.is_known",
+        "        return False",
         ("tests/desk/test_approvals.py::test_nobody_approves_their_own_job_over_rest_unless_the_kind_says_so",),
     ),
     Mutation(
@@ -245,15 +347,15 @@ MUTATIONS: Final = (
     Mutation(
         "an order does not look whether its job is in sight",
         "desk/visible_jobs.py",
-        "if not self._guard.sees_all:",
+        "if not self._guard.is_unlimited:",
         "if self._guard.read_only:",
         (f"{OF_ACCESS}another_tenants_job_is_not_there",),
     ),
     Mutation(
         "another tenant's workflow is seen",
         "store/sql/workflow_views.sql",
-        "WHERE j.id = :id::bigint AND {visible}",
-        "WHERE j.id = :id::bigint AND ({visible} OR true)",
+        "WHERE j.id = :id::bigint AND {visible_workflow}",
+        "WHERE j.id = :id::bigint AND ({visible_workflow} OR true)",
         ("tests/desk/test_workflows.py::test_another_tenants_workflow_is_not_there",),
     ),
     Mutation(
@@ -273,8 +375,8 @@ MUTATIONS: Final = (
     Mutation(
         "the guard asks for no permission",
         "desk/guard.py",
-        "if not self.principal.may(permission):",
-        "if self.principal is None:",
+        "        if not held:\n",
+        "        if held is None:\n",
         (f"{OF_ACCESS}every_method_for_every_role",),
     ),
     Mutation(
@@ -340,7 +442,7 @@ MUTATIONS: Final = (
     Mutation(
         "whoever reads an operation stops it",
         "desk/operations.py",
-        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)\n',
+        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True, scoped=own)\n',
         "",
         ("tests/desk/test_bulk.py::test_who_may_not_give_an_order_may_not_stop_one_either",),
     ),
@@ -368,7 +470,7 @@ MUTATIONS: Final = (
     Mutation(
         "an order for many outlives the permission of whoever gave it",
         "desk/operation_driver.py",
-        "            if needed not in held:\n",
+        "            if not who.scopes(needed):\n",
         "            if not needed:\n",
         ("tests/desk/test_bulk.py::test_an_order_outlives_neither_its_role_nor_its_token",),
     ),

@@ -45,7 +45,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a rule approves its author's own jobs",
-        migration("approvals"),
+        migration("anonymous_rules"),
         "AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (",
         "AND (EXISTS (",
         ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),

@@ -22,6 +22,20 @@ OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "secrets are stored in the names of items",
+        "flow/progress/attempt_io.py",
+        "self._phase, self.scrub(name))",
+        "self._phase, name)",
+        ("tests/flow/progress/test_job_logs.py::test_items_are_named_without_secrets_and_known_again_by_those_names",),
+    ),
+    Mutation(
+        "secrets are logged in extra fields",
+        "telemetry.py",
+        "return {key: _masked(value, secrets) for key, value in fields.items()} if secrets else dict(fields)",
+        "return dict(fields)",
+        ("tests/flow/progress/test_job_logs.py::test_secrets_in_extra_fields_are_masked",),
+    ),
+    Mutation(
         "an exception outside Exception is no failure of its attempt",
         "flow/run/attempt.py",
         "if self._from_outside(error):",
@@ -152,7 +166,7 @@ MUTATIONS: Final = (
     Mutation(
         "a principal sees whose handlers are stuck",
         "desk/workers.py",
-        'if not numbers or guard.visibility["sees_all"]:',
+        "if not numbers or guard.is_unlimited:",
         "if True:",
         (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[once it is given up]",),
     ),

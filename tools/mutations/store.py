@@ -31,7 +31,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an approval rule approves what contains its arguments",
-        "store/migrations/0016_approvals.up.sql",
+        migration("anonymous_rules"),
         "OR (r.args_match = 'contains' AND j.args @> r.args)",
         "OR j.args @> r.args",
         ("tests/desk/test_approvals.py::test_a_rule_approves_the_very_values_it_names",),
@@ -186,8 +186,8 @@ MUTATIONS: Final = (
     Mutation(
         "the feed tells jobs that are out of sight",
         "store/sql/stream.sql",
-        "WHERE s.sees_all OR j.tenant = s.tenant OR",
-        "WHERE true OR s.sees_all OR j.tenant = s.tenant OR",
+        "THEN s.sees_all OR o.own",
+        "THEN true OR o.own",
         ("tests/desk/follow/test_feed.py::test_only_jobs_in_sight_are_told",),
     ),
     Mutation(
@@ -225,8 +225,8 @@ MUTATIONS: Final = (
     Mutation(
         "a principal sees every job",
         "store/sql/history.sql",
-        "(:sees_all::boolean OR j.tenant = :tenant::text",
-        "(true OR j.tenant = :tenant::text",
+        "(CASE WHEN :granted::jsonb IS NULL THEN :sees_all::boolean OR {own_job}",
+        "(CASE WHEN :granted::jsonb IS NULL THEN true OR {own_job}",
         (f"{OF_ACCESS}another_tenants_job_is_not_there",),
     ),
     Mutation(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, get_args
 
 from rowlock.desk.audit import record
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.job_orders import LOOPBACK
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, RuleNotFound
@@ -30,19 +29,18 @@ class Approvals:
         self._open, self._guard = database, guard
         self._visible_jobs = VisibleJobs(database, guard)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
         """Jobs that wait for approval, the oldest first; text: a search among them."""
         job_search = JobSearch(self._open, self._guard, self._visible_jobs)
         return await job_search.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def standing(self, job_id: int | str) -> ApprovalStatus:
         """How many approvals a job needs, who has approved, and when it expires without an answer."""
         number = (await self._visible_jobs.one(job_id)).id
         (row,) = await self._open().fetch("approval_of", id=number)
-        who = self._guard.principal
-        return approval_status_of(row, principal=who.kind != "system" and who.subject != LOOPBACK)
+        return approval_status_of(row, principal=self._guard.principal.is_known)
 
     @reads(Permission.APPROVE)
     async def rules(self) -> Sequence[Rule]:
@@ -92,7 +90,7 @@ class Approvals:
                 args=as_json(args, "args"),
                 args_match=args_match,
                 note=note,
-                by_whom=self._guard.name_of(by),
+                by_whom=None if self._guard.principal.is_anonymous else self._guard.name_of(by),
             )
             await record(session, self._guard, "rule.add", f"rule:{row['id']}", after=_told(row), note=note)
         return _rule(row)

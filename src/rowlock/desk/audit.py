@@ -85,26 +85,50 @@ class Audit:
         found = await self._open().fetch("audit_export", after_n=after, n=limit)
         return [_sealed(row) for row in found]
 
+    @reads(Permission.AUDIT_READ)
+    async def verify_stretch(self, after: str | None = None, *, limit: int = 10_000) -> AuditCheck:
+        """As verify(), for `limit` seals at most, so that a long chain is checked in several calls.
+
+        after: `last:head` of the call before, where this one goes on; its seal must still be there. Whether every line
+        has a seal is left to verify(), which reads the whole audit.
+        """
+        self._guard.demand(Permission.READ_ALL)
+        start = _parsed_head(after)
+        if start is None:
+            await self._seal()
+            return await self._check(None, most=limit)
+        there = await self._open().fetch("audit_checked", after_n=start[0] - 1, previous=b"", n=1)
+        if not there or (there[0]["n"], bytes(there[0]["hash"]).hex()) != start:
+            broken = BrokenSeal(start[0], 0, "an earlier check saw another seal here, or a longer chain")
+            return AuditCheck(0, 0, start[0], start[1], broken)
+        return await self._check(None, start=start, most=limit)
+
     async def _seal(self) -> None:
         while (await self._open().fetch("audit_seal", most=_BATCH))[0]["sealed"] == _BATCH:
             pass
 
-    async def _check(self, head: tuple[int, str] | None) -> AuditCheck:
-        first = last = lines = 0
-        previous, broken = b"", None
+    async def _check(
+        self, head: tuple[int, str] | None, *, start: tuple[int, str] = (0, ""), most: int | None = None
+    ) -> AuditCheck:
+        """Check the seals behind `start`, at most so many; None: all of them."""
+        first = lines = 0
+        last, previous = start[0], bytes.fromhex(start[1])
+        broken, left = None, most
         while broken is None:
-            page = await self._open().fetch("audit_checked", after_n=last, previous=previous, n=_BATCH)
+            size = _BATCH if left is None else min(_BATCH, left)
+            page = await self._open().fetch("audit_checked", after_n=last, previous=previous, n=size)
             for row in page:
                 broken = _break(row, last, head)
                 if broken is not None:
                     break
                 first, last, previous = first or row["n"], row["n"], bytes(row["hash"])
                 lines += not row["missing"]
-            if len(page) < _BATCH:
+            left = None if left is None else left - len(page)
+            if len(page) < size or left == 0:
                 break
         if broken is None and head is not None and last < head[0]:
             broken = BrokenSeal(last + 1, 0, f"the chain ends at {last}, and an earlier check saw {head[0]}")
-        return AuditCheck(lines, first, last, previous.hex(), broken)
+        return AuditCheck(lines, first, last, previous.hex(), broken, more=broken is None and left == 0)
 
 
 def _break(row: Record, last: int, head: tuple[int, str] | None) -> BrokenSeal | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk.audit import as_json
-from rowlock.desk.visible_jobs import not_found
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model import ids, stored_args, stored_json
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
@@ -78,7 +77,7 @@ class Editor:
         for _ in range(_TRIES):
             found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.visibility)
             if not found:
-                raise not_found(job_id)
+                raise await self._visible_jobs.missing(job_id)
             job = rows.job_of(found[0])
             if job.state not in WAITING:
                 message = f"Cannot edit job {job.public_id}: it is {job.state}; only a waiting job can be edited."

@@ -6,14 +6,13 @@ kept for 24 hours.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rowlock.desk.submit import Submitted, bare
+from rowlock.desk.submit import Submitted, bare, submission_transaction
 from rowlock.errors import Forbidden, JobNotFound
 from rowlock.model.access import Permission
 from rowlock.store.executor import SqlSession
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 _KEEP_FOR: Final = timedelta(hours=24)
-_AT_ONCE: Final = 2
-"""Requests with a key at a time: each holds one of the pool's connections while it may need another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +84,6 @@ class IdempotentSubmit:
     def __init__(self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]]) -> None:
         """get_job: reads a job without a check: a principal may repeat its request, whatever it may read."""
         self._open, self._get_job = database, get_job
-        self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def submit(
         self,
@@ -100,10 +96,10 @@ class IdempotentSubmit:
         status_of: Callable[[Submitted], int],
     ) -> SubmitOutcome:
         """Submit the job, or find the one that this key has made. status_of: the status to answer repetitions with."""
-        desk.guard.demand(Permission.SUBMIT, unsafe=True)
+        desk.guard.demand(Permission.SUBMIT, unsafe=True, scoped=True)
         values = {"scope": key.scope, "key": key.key, "digest": key.digest}
         database = self._open()
-        async with self._places, database.connection(watched=True) as connection, connection.transaction():
+        async with submission_transaction(database) as connection:
             session = SqlSession(database.statements, connection)
             if not (await session.fetch("lock_request", key=key.key))[0]["mine"]:
                 return SubmitInFlight()

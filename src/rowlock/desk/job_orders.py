@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.bulk import Bulk
-from rowlock.errors import ApprovalRefused, DatabaseBusy, JobNotFound, WrongState
+from rowlock.errors import ApprovalRefused, DatabaseBusy, Forbidden, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlSession
 
 _TRIES: Final = 5
-LOOPBACK: Final = "loopback"
-"""The subject of every caller of a server without authentication: it names nobody, so nobody's job is its own."""
 _FOUR_EYES: Final = "four eyes are asked for"
 
 
@@ -152,7 +150,7 @@ class JobOrders:
     @property
     def _principal(self) -> bool:
         """Whether the caller is a known one with permissions, unlike the library: it cannot approve its own jobs."""
-        return self._guard.principal.kind != "system" and self._guard.principal.subject != LOOPBACK
+        return self._guard.principal.is_known
 
     async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Reject the pending jobs of one batch."""
@@ -231,7 +229,7 @@ class JobOrders:
             if job.is_final:
                 try:
                     changed.update(await self._retry_step(job, by, note))
-                except (WrongState, DatabaseBusy) as error:
+                except (WrongState, DatabaseBusy, Forbidden) as error:
                     refused[job.id] = str(error)
         return Bulk.of(
             numbers,
@@ -244,6 +242,7 @@ class JobOrders:
         """Retry a step of a workflow with everything behind it, and return them all; another retry may have done so."""
         database = self._open()
         found = await database.fetch("workflow_step_of", id=job.id)
+        await self._reaches_workflow(job, found)
         who = self._guard.name_of(by)
         for _ in range(_TRIES):
             rows = found and await database.fetch_briefly(
@@ -265,12 +264,20 @@ class JobOrders:
         self._announce([row for row in rows if row["state"] == State.QUEUED])
         return [row["job_id"] for row in rows]
 
+    async def _reaches_workflow(self, job: Job, steps: Sequence[Record]) -> None:
+        """Raise Forbidden if a step is outside the principal's scope: those behind this one would run again with it."""
+        guard = self._guard
+        if guard.granted is None or not steps:
+            return
+        if not await self._open().fetch("workflow_by_id", id=steps[0]["workflow_id"], **guard.visibility):
+            raise guard.refusal(f"every step of the workflow of job {job.public_id}")
+
     async def _retry_singly(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         changed, refused = [], {}
         for number in numbers:
             try:
                 changed.append(await self.retry(number, by, note))
-            except (JobNotFound, WrongState, DatabaseBusy) as error:
+            except (JobNotFound, WrongState, DatabaseBusy, Forbidden) as error:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 
@@ -289,7 +296,7 @@ class JobOrders:
         for number in numbers:
             try:
                 changed.append(await self.delete(number, by, note))
-            except (JobNotFound, WrongState, DatabaseBusy) as error:
+            except (JobNotFound, WrongState, DatabaseBusy, Forbidden) as error:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 

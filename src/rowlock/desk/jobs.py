@@ -68,17 +68,14 @@ class Jobs:
         *,
         operations: Operations | None = None,
     ) -> None:
-        self._open, self._guard = database, guard
+        self._open, self._wake, self._guard, self._submit = database, wake, guard, submit
         self._end_notifications = end_notifications or EndNotifications(database)
         self._visible_jobs = VisibleJobs(database, guard)
         self._operations = operations or Operations(database, BackgroundOperations(database, wake), guard)
-        self._orders = JobOrders(database, wake, guard, self._visible_jobs)
-        self._signals = Signals(database, wake, guard, self._visible_jobs)
-        self._editor = Editor(database, wake, guard, self._visible_jobs, submit)
         self._job_search = JobSearch(database, guard, self._visible_jobs)
         self._submissions = GuardedSubmit(database, submit, guard, self._visible_jobs)
 
-    @changes(Permission.SUBMIT)
+    @changes(Permission.SUBMIT, scoped=True)
     async def submit(
         self,
         kind: str,
@@ -95,7 +92,7 @@ class Jobs:
         """
         return await self._submissions.submit(kind, args, options, connection)
 
-    @changes(Permission.SUBMIT)
+    @changes(Permission.SUBMIT, scoped=True)
     async def clone(self, job_id: int | str) -> Submitted:
         """Submit a job with the kind, arguments and labels of another, and the approval that was demanded of it.
 
@@ -103,15 +100,27 @@ class Jobs:
         """
         return await self._submissions.clone(job_id)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def get(self, job_id: int | str) -> Job:
         """The job as it is now; JobNotFound: there is none, or retention removed it."""
         return await self._visible_jobs.one(job_id)
 
     async def get_for(self, permission: Permission, job_id: int | str) -> Job:
         """The job, for a principal that holds this permission; without jobs:read its content is left out."""
-        self._guard.demand(permission)
-        return await self._visible_jobs.one(job_id)
+        self._guard.demand(permission, scoped=True)
+        return await self._jobs_for(permission).one(job_id)
+
+    def _jobs_for(self, permission: Permission) -> VisibleJobs:
+        """The jobs for which the principal holds this permission."""
+        return VisibleJobs(self._open, self._guard.acting_with(permission))
+
+    def _orders(self, permission: Permission) -> JobOrders:
+        return JobOrders(self._open, self._wake, self._guard.acting_with(permission), self._jobs_for(permission))
+
+    async def kinds_for(self, permission: Permission, kinds: Iterable[str]) -> Sequence[str]:
+        """Those of the kinds for whose jobs the principal holds this permission."""
+        self._guard.demand(permission, scoped=True)
+        return await self._jobs_for(permission).kinds_within(kinds)
 
     @reads(Permission.READ_ARGS)
     async def result(self, job_id: int) -> str | None:
@@ -120,14 +129,15 @@ class Jobs:
         found = await self._open().fetch("outcome_of", id=number)
         if not found:
             raise not_found(job_id)
+        await self._visible_jobs.record_reading({number: found[0]["result"]})
         return None if found[0]["result"] is None else str(found[0]["result"])
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
         """Several jobs in id order; missing ones are left out."""
         return await self._visible_jobs.many(job_ids)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def history(self, job_id: int | str) -> History:
         """The job with its earlier attempts and the orders that people gave."""
         job = await self._visible_jobs.one(job_id)
@@ -135,7 +145,7 @@ class Jobs:
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def items(
         self,
         job_id: int | str,
@@ -149,12 +159,12 @@ class Jobs:
         number = (await self.get(job_id)).id
         return await items_and_logs.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
         """Log lines of all attempts. after: the n of the last line read; last: the newest ones instead of the first."""
         return await items_and_logs.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         async with self._open().snapshot() as reads:
@@ -163,7 +173,7 @@ class Jobs:
             raise not_found(job_id)
         return explain.explain(found)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def list(
         self,
         *,
@@ -192,7 +202,7 @@ class Jobs:
         found = await self._job_search.find(plan, limit, newest=True, below=below)
         return Listing((await self._visible_jobs.many(found.ids))[::-1], found.reached)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
         """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
 
@@ -200,7 +210,7 @@ class Jobs:
         """
         return await self._job_search.page(text, limit=limit, after=after, sort=sort)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def bulk(
         self,
         action: Action,
@@ -236,34 +246,34 @@ class Jobs:
             note=note,
         )
 
-    @changes(Permission.CANCEL)
+    @changes(Permission.CANCEL, scoped=True)
     async def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""
-        return await self._orders.cancel(job_id, by, note)
+        return await self._orders(Permission.CANCEL).cancel(job_id, by, note)
 
-    @changes(Permission.CANCEL)
+    @changes(Permission.CANCEL, scoped=True)
     async def cancel_many(
         self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None
     ) -> Bulk:
         """Cancel several jobs; those that cannot be cancelled are reported in `refused`."""
-        return await in_batches(job_ids, lambda batch: self._orders.cancel_batch(batch, by, note))
+        return await in_batches(job_ids, lambda batch: self._orders(Permission.CANCEL).cancel_batch(batch, by, note))
 
-    @changes(Permission.CANCEL)
+    @changes(Permission.CANCEL, scoped=True)
     async def stop(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End the job now, whatever its handler does; a late result is refused."""
-        return await self._orders.stop(job_id, by, note)
+        return await self._orders(Permission.CANCEL).stop(job_id, by, note)
 
-    @changes(Permission.APPROVE)
+    @changes(Permission.APPROVE, scoped=True)
     async def approve(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """Let a pending job run."""
-        return await self._orders.approve(job_id, by, note)
+        return await self._orders(Permission.APPROVE).approve(job_id, by, note)
 
-    @changes(Permission.APPROVE)
+    @changes(Permission.APPROVE, scoped=True)
     async def reject(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a pending job."""
-        return await self._orders.reject(job_id, by, note)
+        return await self._orders(Permission.APPROVE).reject(job_id, by, note)
 
-    @changes(Permission.RETRY)
+    @changes(Permission.RETRY, scoped=True)
     async def retry(
         self,
         job_id: int | str,
@@ -274,27 +284,27 @@ class Jobs:
     ) -> Job:
         """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
         if items is not None:
-            items_and_logs.check_items(await self._visible_jobs.one(job_id), items)
-        return await self._orders.retry(job_id, by, note, keep_items=items is not None)
+            items_and_logs.check_items(await self._jobs_for(Permission.RETRY).one(job_id), items)
+        return await self._orders(Permission.RETRY).retry(job_id, by, note, keep_items=items is not None)
 
-    @changes(Permission.RETRY)
+    @changes(Permission.RETRY, scoped=True)
     async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
         """Run several finished jobs again; those that cannot be retried are reported in `refused`."""
-        return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note))
+        return await in_batches(job_ids, lambda batch: self._orders(Permission.RETRY).retry_batch(batch, by, note))
 
-    @changes(Permission.DELETE)
+    @changes(Permission.DELETE, scoped=True)
     async def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """Remove a finished job with its history before its retention does, and return it."""
-        return await self._orders.delete(job_id, by, note)
+        return await self._orders(Permission.DELETE).delete(job_id, by, note)
 
-    @changes(Permission.EDIT)
+    @changes(Permission.EDIT, scoped=True)
     async def reprioritise(
         self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
     ) -> Job:
         """Give a waiting job another priority."""
-        return await self._orders.reprioritise(job_id, priority, by, note)
+        return await self._orders(Permission.EDIT).reprioritise(job_id, priority, by, note)
 
-    @changes(Permission.EDIT)
+    @changes(Permission.EDIT, scoped=True)
     async def edit(
         self,
         job_id: int | str,
@@ -314,9 +324,11 @@ class Jobs:
         stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
         """
         change = JobEdit(args, Options(run_at=run_at, run_in=run_in, tags=tags, priority=priority))
-        return await self._editor.edit(job_id, change, version, by, note)
+        guard, editable = self._guard.acting_with(Permission.EDIT), self._jobs_for(Permission.EDIT)
+        editor = Editor(self._open, self._wake, guard, editable, self._submit)
+        return await editor.edit(job_id, change, version, by, note)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; after WaitTimeout the job goes on."""
         number = ids.parse(job_id)
@@ -329,12 +341,13 @@ class Jobs:
             what="Job",
         )
 
-    @changes(Permission.EDIT)
+    @changes(Permission.EDIT, scoped=True)
     async def signal(
         self, job_id: int | str, name: str, payload: object = None, *, by: str | None = None, note: str | None = None
     ) -> Signalled:
         """Send a signal that the job waits for, or will, with ctx.wait_for(name); the first of a name counts."""
-        return await self._signals.send(job_id, name, payload, by, note)
+        guard, reached = self._guard.acting_with(Permission.EDIT), self._jobs_for(Permission.EDIT)
+        return await Signals(self._open, self._wake, guard, reached).send(job_id, name, payload, by, note)
 
 
 def _state(state: State | str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
-from rowlock.model.access import Permission
+from rowlock.model.access import Permission, PermissionScope
 from rowlock.model.lane import Lane
 from rowlock.model.notify_messages import LanesEdited, encode
 from rowlock.model.options import span
@@ -19,8 +19,9 @@ from rowlock.model.times.duration import duration, humanise
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from rowlock.errors import UnknownLane
     from rowlock.model.lane import LaneOrder
     from rowlock.model.options import Span
     from rowlock.model.workload import LaneLoad
@@ -105,16 +106,26 @@ class Lanes:
         """One lane; UnknownLane if there is none of that name."""
         return await self._find(name)
 
-    @reads(Permission.WORKERS_MANAGE)
+    @reads(Permission.WORKERS_MANAGE, scoped=True)
     async def get_for_change(self, name: str) -> Lane:
         """One lane, for a principal that may change it, with the version to pass to set()."""
+        self._guard.demand_named(Permission.WORKERS_MANAGE, lane=name)
         return await self._find(name)
 
     async def _find(self, name: str) -> Lane:
         found = {lane.name: lane for lane in await lane_rows.read(self._open())}
         if name not in found:
-            raise lane_rows.unknown_lane(name, found)
+            raise self._unknown(name, found)
         return found[name]
+
+    def _unknown(self, name: str, there: Iterable[str]) -> UnknownLane:
+        """The error for a lane that does not exist; it names no lanes that the principal may neither see nor change."""
+        who = self._guard.principal
+        scopes = who.scopes(Permission.WORKERS_MANAGE)
+        if who.may(Permission.WORKERS_VIEW):
+            return lane_rows.unknown_lane(name, there)
+        reached = [lane for lane in there if any(scope.covers(PermissionScope(lane=lane)) for scope in scopes)]
+        return lane_rows.unknown_lane(name, reached)
 
     @reads(Permission.WORKERS_VIEW)
     async def running(self) -> dict[str, int]:
@@ -170,7 +181,7 @@ class Lanes:
         return await self._find(lane.name)
 
     @accepts_old_names(RENAMED_LANE_FIELDS)
-    @changes(Permission.WORKERS_MANAGE)
+    @changes(Permission.WORKERS_MANAGE, scoped=True)
     async def set(
         self,
         name: str,
@@ -191,8 +202,12 @@ class Lanes:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
         A call that changes nothing leaves the version as it is, and no trace in the audit.
-        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
+        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting. Other kinds, which a lane
+        takes from other lanes, need workers:manage without a scope.
         """
+        self._guard.demand_named(Permission.WORKERS_MANAGE, lane=name)
+        if kinds is not None:
+            self._guard.demand(Permission.WORKERS_MANAGE)
         check(slots=slots, max_total=max_total, order=order)
         poll, heartbeat = span(poll_interval, "poll_interval"), span(heartbeat_timeout, "heartbeat_timeout")
         progress = _removable(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT)
@@ -217,7 +232,7 @@ class Lanes:
     async def _set(self, session: SqlSession, name: str, values: Mapping[str, Any], version: int | None) -> Lane:
         locked = await session.fetch("lane_for_change", name=name)
         if not locked:
-            raise lane_rows.unknown_lane(name, [lane.name for lane in await lane_rows.read(session)])
+            raise self._unknown(name, [lane.name for lane in await lane_rows.read(session)])
         before = lane_rows.lane_of(locked[0])
         if version is not None and before.version != version:
             message = (
@@ -253,12 +268,12 @@ class Lanes:
         message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
         raise WrongState(message)
 
-    @changes(Permission.WORKERS_MANAGE)
+    @changes(Permission.WORKERS_MANAGE, scoped=True)
     async def drain(self, name: str) -> Lane:
         """Start no more jobs of this lane; running ones go on."""
         return await self.set(name, enabled=False)
 
-    @changes(Permission.WORKERS_MANAGE)
+    @changes(Permission.WORKERS_MANAGE, scoped=True)
     async def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return await self.set(name, enabled=True)

@@ -15,7 +15,7 @@ from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
 from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.model.options import Span
@@ -46,9 +46,14 @@ class Limits:
 
     @reads(Permission.WORKERS_VIEW)
     async def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
-        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
-        found = await self._open().fetch("gates", prefix=prefix, after=after, n=_checked_page(limit))
-        return [_gate_of(row) for row in found]
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above.
+
+        Without jobs:read_all only the gates of live jobs that the principal sees: keys often name tenants.
+        """
+        return [_gate_of(row) for row in await self._gates(prefix, after, _checked_page(limit))]
+
+    async def _gates(self, prefix: str | None, after: str, n: int) -> Sequence[Record]:
+        return await self._open().fetch("gates", prefix=prefix, after=after, n=n, **self._guard.visibility)
 
     @reads(Permission.WORKERS_VIEW)
     async def gate(self, key: str) -> GateView:
@@ -96,9 +101,15 @@ class Limits:
 
     @reads(Permission.WORKERS_VIEW)
     async def rates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[RateView]:
-        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>."""
-        found = await self._open().fetch("rates", prefix=prefix, after=after, n=_checked_page(limit))
-        return [rate_of(row) for row in found]
+        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>.
+
+        Without jobs:read_all only the rates of lanes and kinds: other keys often name tenants.
+        """
+        return [rate_of(row) for row in await self._rates(prefix, after, _checked_page(limit))]
+
+    async def _rates(self, prefix: str | None, after: str, n: int) -> Sequence[Record]:
+        unlimited = self._guard.is_unlimited
+        return await self._open().fetch("rates", prefix=prefix, after=after, n=n, unlimited=unlimited)
 
     @reads(Permission.WORKERS_VIEW)
     async def rate(self, key: str) -> RateView:
@@ -223,8 +234,8 @@ class Limits:
         await audit.record(session, self._guard, action, target, before=before, after=after)
 
     async def _unknown(self, what: Literal["gate", "rate"], key: str) -> LimitNotFound:
-        found = await self._open().fetch(f"{what}s", prefix=None, after="", n=PAGE)
-        near = closest(key, [row["key"] for row in found], n=1)
+        there = await (self._gates(None, "", PAGE) if what == "gate" else self._rates(None, "", PAGE))
+        near = closest(key, [row["key"] for row in there], n=1)
         hint = f" Did you mean {near[0]!r}?" if near else " It is there once a job that names it was enqueued."
         return LimitNotFound(f"There is no {what} {key!r}.{hint}")
 

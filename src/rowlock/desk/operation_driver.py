@@ -155,12 +155,14 @@ class OperationDriver:
         if not now[0]["lives"]:
             message = f"the token of {said['subject']} does not hold any more; the rest was left alone"
             raise Forbidden(message, NEEDED[row["action"]])
-        for needed in (Permission.READ, NEEDED[row["action"]]):
-            if needed not in held:
+        anonymous = bool(said.get("anonymous"))
+        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"], is_anonymous=anonymous)
+        both = (Permission.READ, NEEDED[row["action"]])
+        for needed in both:
+            if not who.scopes(needed):
                 message = f"{said['subject']} lacks the permission {needed} by now; the rest was left alone"
                 raise Forbidden(message, needed)
-        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"])
-        return Guard(who, request_id=said["request_id"], address=said["address"])
+        return Guard(who, request_id=said["request_id"], address=said["address"], within=both)
 
     async def _next(self, row: Record, guard: Guard) -> _Batch:
         if row["search"] is None:
@@ -289,6 +291,7 @@ async def stored(database: Database, guard: Guard) -> str:
             "roles": [row["name"] for row in found if not row["granted"]],
             "token": who.token,
             "kind": who.kind,
+            "anonymous": who.is_anonymous,
             "request_id": guard.request_id,
             "address": guard.address,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -36,10 +37,8 @@ class Operations:
         self, database: Callable[[], Database], background_operations: BackgroundOperations, guard: Guard = TRUSTED
     ) -> None:
         self._open, self._background_operations, self._guard = database, background_operations, guard
-        self._visible_jobs = VisibleJobs(database, guard)
-        self._job_search = JobSearch(database, guard, self._visible_jobs)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def preview(
         self,
         action: str,
@@ -49,10 +48,10 @@ class Operations:
         priority: int | None = None,
     ) -> Operation:
         """Count the jobs that an order would reach, with five of them and the filter_hash that start() takes."""
-        self._guard.demand(NEEDED[checked_action(action)])
+        self._guard.demand(NEEDED[checked_action(action)], scoped=True)
         return (await self._previewed(action, search, _numbers(ids), priority))[0]
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def start(
         self,
         action: str,
@@ -66,7 +65,7 @@ class Operations:
         note: str | None = None,
     ) -> Operation:
         """Carry out a previewed order in the background, on expected_max jobs at most."""
-        self._guard.demand(NEEDED[checked_action(action)], unsafe=True)
+        self._guard.demand(NEEDED[checked_action(action)], unsafe=True, scoped=True)
         numbers = _numbers(ids)
         seen, canonical = await self._previewed(action, search, numbers, priority)
         if filter_hash != seen.filter_hash:
@@ -104,22 +103,27 @@ class Operations:
             message = 'The action "priority" needs priority=, and no other takes it.'
             raise InvalidOption(message)
         checked = checked_action(action)
+        guard = self._guard.acting_with(Permission.READ, NEEDED[checked])
+        visible_jobs = VisibleJobs(self._open, guard)
+        # What was counted depends on the caller: another one, or the same with other permissions, counts again.
+        bound = [json.dumps(guard.visibility, sort_keys=True)]
         wanted = "" if priority is None else str(checked_priority(priority))
         if text is not None:
             query = grammar.parse(text)
             canonical = grammar.render(query)
-            found, count = await self._job_search.counted(await self._job_search.plan(query))
-            first, hashed = found.ids[:_SAMPLES], grammar.digest("search", action, wanted, query.hash)
+            job_search = JobSearch(self._open, guard, visible_jobs)
+            found, count = await job_search.counted(await job_search.plan(query))
+            first, hashed = found.ids[:_SAMPLES], grammar.digest("search", action, wanted, query.hash, *bound)
         else:
             canonical = None
-            there = await self._visible_jobs.many(numbers or ())
+            there = await visible_jobs.many(numbers or ())
             count, first = Count(len(there)), [job.id for job in there[:_SAMPLES]]
-            hashed = grammar.digest("ids", action, wanted, *map(str, numbers or ()))
-        samples = await self._visible_jobs.many(first)
+            hashed = grammar.digest("ids", action, wanted, *map(str, numbers or ()), *bound)
+        samples = await visible_jobs.many(first)
         preview = Operation(checked, hashed, search=canonical, count=count, samples=samples[::-1], priority=priority)
         return preview, canonical
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def get(self, operation_id: int) -> Operation:
         """The operation with its progress."""
         found = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
@@ -127,13 +131,14 @@ class Operations:
             raise _not_found(operation_id)
         return operation_of(found[0])
 
-    @changes(Permission.READ)
+    @changes(Permission.READ, scoped=True)
     async def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
         """Stop after the current batch; finished batches stay. It takes the permission of the order itself."""
         there = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
         if not there:
             raise _not_found(operation_id)
-        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)
+        own = json.loads(there[0]["principal"])["subject"] == self._guard.principal.subject
+        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True, scoped=own)
         found = await self._open().fetch(
             "operation_cancel", id=operation_id, **self._guard.signed("cancel", by, note), **self._guard.visibility
         )
@@ -145,7 +150,7 @@ class Operations:
             raise WrongState(message)
         return operation_of(found[0])
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:
         """Wait until the operation is final. timeout in seconds; after WaitTimeout it goes on."""
         until = None if timeout is None else time.monotonic() + timeout
@@ -160,7 +165,7 @@ class Operations:
                 raise WaitTimeout(message)
             await asyncio.sleep(_POLL)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def list(self, *, limit: int = 50) -> list[Operation]:
         """Operations, newest first."""
         found = await self._open().fetch("operations_list", n=limit, **self._guard.visibility)

@@ -14,6 +14,7 @@ from rowlock.model.spelling.similar_names import closest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from rowlock.model.access import HeldPermission
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlSession
 
@@ -137,9 +138,9 @@ def known(names: Sequence[str], roles: Sequence[Role]) -> Sequence[Role]:
     return [by_name[name] for name in names]
 
 
-def holds(guard: Guard, permissions: frozenset[Permission]) -> None:
-    """Raise Forbidden unless the principal holds all of these permissions itself."""
-    missing = sorted(permissions - guard.principal.permissions)
+def holds(guard: Guard, permissions: frozenset[HeldPermission]) -> None:
+    """Raise Forbidden unless the principal holds all of these permissions itself, each at least as widely."""
+    missing = sorted(one for one in permissions if not guard.principal.covers(one))
     if missing:
         message = f"{guard.principal.name} does not hold {', '.join(missing)}, and can neither give nor take it."
         raise Forbidden(message, missing[0])

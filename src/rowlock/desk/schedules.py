@@ -122,23 +122,23 @@ class Schedules:
         changed = await self._set(self._open(), before, after)
         return changed, changed is not None
 
-    @reads(Permission.SCHEDULES_VIEW)
+    @reads(Permission.SCHEDULES_VIEW, scoped=True)
     async def get(self, name: str) -> Schedule:
         """One schedule; ScheduleNotFound: there is none, or the principal may not see it."""
-        return await self._find(name)
+        return await self._find(name, Permission.SCHEDULES_VIEW)
 
-    @reads(Permission.SCHEDULES_MANAGE)
+    @reads(Permission.SCHEDULES_MANAGE, scoped=True)
     async def get_for_change(self, name: str) -> Schedule:
         """One schedule, for a principal that may change it, with the version to pass to edit()."""
         return await self._find(name)
 
-    @reads(Permission.SCHEDULES_VIEW)
+    @reads(Permission.SCHEDULES_VIEW, scoped=True)
     async def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next n slots from now on, also of a paused schedule."""
-        schedule = await self._find(name)
+        schedule = await self._find(name, Permission.SCHEDULES_VIEW)
         return schedule.rule.next(await _now(self._open()), min(max(n, 0), MOST_SLOTS))
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def create(
         self,
         name: str,
@@ -157,6 +157,7 @@ class Schedules:
         enabled: bool = True,
     ) -> Schedule:
         """Create a schedule, first due at its next slot; WrongState if there is one of that name."""
+        self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=kind)
         who = self._guard.principal
         if tenant is not None and tenant != who.tenant:
             self._guard.demand(Permission.SUBMIT_AS)
@@ -182,7 +183,7 @@ class Schedules:
         message = f"There is a schedule {name!r} already. Change it instead, or take another name."
         raise WrongState(message)
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def edit(
         self,
         name: str,
@@ -216,12 +217,14 @@ class Schedules:
         said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if cron is not None or every is not None:
             said |= {"cron": cron, "every": None if every is None else duration(every, "every")}
+        if kind is not None:
+            self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=kind)
         if args is not None or kind is not None:
             before = await self._find(name)
             said["args"] = await self._stored_args(kind or before.kind, before.args if args is None else args)
         return await self._change(name, said, enabled, version)
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def reset(self, name: str) -> Schedule:
         """Reset every field to what code declares; a paused schedule stays paused."""
         before = await self._find(name)
@@ -233,17 +236,17 @@ class Schedules:
         said["every"] = None if said["every"] is None else duration(said["every"], "every")
         return await self._change(name, said, None, None)
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def pause(self, name: str) -> Schedule:
         """Fire no more slots; jobs already enqueued go on."""
         return await self._change(name, {}, False, None)  # noqa: FBT003 - enabled
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def resume(self, name: str) -> Schedule:
         """Fire again; slots missed meanwhile follow the `missed` rule."""
         return await self._change(name, {}, True, None)  # noqa: FBT003 - enabled
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def run(self, name: str) -> Job:
         """Enqueue one job now; the slots stay as they are."""
         schedule, database = await self._find(name), self._open()
@@ -256,7 +259,7 @@ class Schedules:
             await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after=made)
         return await self._visible_jobs.made(database, number)
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def backfill(
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = True, limit: int = 1000
     ) -> Backfill:
@@ -285,14 +288,15 @@ class Schedules:
             await audit.record(inside, self._guard, "schedule.backfill", f"schedule:{name}", after=about)
         return Backfill(open_slots, already, tuple(made), dry_run=False)
 
-    @changes(Permission.SCHEDULES_MANAGE)
+    @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def delete(self, name: str) -> Schedule:
         """Remove a schedule and return it; its jobs stay.
 
         A worker that starts with code which declares it writes it again: pause it instead.
         """
         async with self._open().transaction() as session:
-            gone = await session.fetch("schedule_delete", name=name, **self._guard.visibility)
+            guard = self._guard.acting_with(Permission.SCHEDULES_MANAGE)
+            gone = await session.fetch("schedule_delete", name=name, **guard.visibility)
             if gone:
                 schedule = schedule_of(gone[0])
                 await self._record(session, "schedule.delete", schedule, None)
@@ -300,10 +304,11 @@ class Schedules:
         await self._find(name)
         raise unknown_schedule(name, ())
 
-    @reads(Permission.SCHEDULES_VIEW)
+    @reads(Permission.SCHEDULES_VIEW, scoped=True)
     async def list(self) -> list[Schedule]:
         """Every schedule that the principal may see, by name."""
-        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **self._guard.visibility)]
+        guard = self._guard.acting_with(Permission.SCHEDULES_VIEW)
+        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **guard.visibility)]
 
     @property
     def _submitting(self) -> Submit:
@@ -323,10 +328,12 @@ class Schedules:
             raise InvalidArguments(message)
         return shown(stored)
 
-    async def _find(self, name: str) -> Schedule:
-        found = await self._open().fetch("schedules", only=name, **self._guard.visibility)
+    async def _find(self, name: str, permission: Permission = Permission.SCHEDULES_MANAGE) -> Schedule:
+        """The schedule, if it is one of those for which the principal holds the permission."""
+        guard = self._guard.acting_with(permission)
+        found = await self._open().fetch("schedules", only=name, **guard.visibility)
         if not found:
-            every = await self._open().fetch("schedules", only=None, **self._guard.visibility)
+            every = await self._open().fetch("schedules", only=None, **guard.visibility)
             raise unknown_schedule(name, [row["name"] for row in every])
         return schedule_of(found[0])
 
@@ -342,6 +349,7 @@ class Schedules:
             if version is not None and before.version != version:
                 break
             words = {key: getattr(before, key) for key in FIELDS} | dict(said)
+            self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=words["kind"])
             after = replace(
                 checked(name, **words),
                 declared=before.declared,

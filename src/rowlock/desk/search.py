@@ -185,9 +185,9 @@ class JobSearch:
             for value in term.values
             if isinstance(value, Text) and not value.prefix
         }
-        if not self._guard.sees_all and who.tenant is None:
+        if not self._guard.sees_others and who.tenant is None:
             return AccessPath("submitter", {"submitter": who.subject})
-        if not self._guard.sees_all:
+        if not self._guard.sees_others:
             return AccessPath("tenant", {"of_tenant": who.tenant})
         if len(asked) == 1 and all(len(term.values) == 1 for term in search.positives(query, "tenant")):
             return AccessPath("tenant", {"of_tenant": asked.pop()})
@@ -255,7 +255,8 @@ def _kind(query: Query) -> str | None:
 
 async def suggested(database: Database, guard: Guard, query: Query) -> str | None:
     """The search with mistyped kinds and lanes corrected; None: nothing to correct."""
-    if not any(term.field in {"kind", "lane"} for term in query.terms):
+    # Names of kinds outside the scope of a permission are not suggested.
+    if guard.granted is not None or not any(term.field in {"kind", "lane"} for term in query.terms):
         return None
     (row,) = await database.fetch("search_names")
     names = {"kind": row["kinds"], "lane": row["lanes"] if guard.principal.may(Permission.WORKERS_VIEW) else []}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
@@ -9,7 +11,7 @@ from urllib.parse import quote
 from typing_extensions import TypedDict
 
 from rowlock.desk import audit
-from rowlock.desk.visible_jobs import not_found
+from rowlock.desk.visible_jobs import VisibleJobs, not_found
 from rowlock.errors import ConfigurationError, InvalidArguments, JobNotFound, UniqueConflict
 from rowlock.model import ids, redact, stored_json
 from rowlock.model.access import Permission
@@ -20,11 +22,10 @@ from rowlock.store.executor import SqlSession
 from rowlock.store.rows.jobs import job_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -87,6 +88,21 @@ class Submit(Protocol):
         """The arguments as a job of the kind stores them, checked like those of a submission."""
 
 
+class _SubmissionPlaces(asyncio.Semaphore):
+    """Transactions of submissions at once, per event loop: each holds a pooled connection and may need another."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+
+@contextlib.asynccontextmanager
+async def submission_transaction(database: Database) -> AsyncIterator[Connection[Record]]:
+    """A transaction for one submission; the pool keeps connections for what the submission asks besides."""
+    places = database.companion(_SubmissionPlaces, _SubmissionPlaces)
+    async with places, database.connection(watched=True) as connection, connection.transaction():
+        yield connection
+
+
 class GuardedSubmit:
     """Submits as the principal of a guard."""
 
@@ -106,24 +122,49 @@ class GuardedSubmit:
         if self._submit is None:
             message = "This desk was made without an application and cannot submit. Use app.desk(principal)."
             raise ConfigurationError(message)
+        if not await VisibleJobs(self._open, self._reach).kinds_within([kind]):
+            raise self._reach.refusal(f"the kind {kind!r}")
         allowed = self.options(options)
         try:
-            number, what = await self._submit(kind, args or {}, allowed, connection)
+            if connection is not None:
+                made = await self._submit(kind, args or {}, allowed, connection)
+                submitted = await self._recorded(SqlSession(self._open().statements, connection), *made)
+            elif self._guard.principal.kind == "system":
+                submitted = await self._recorded(self._open(), *await self._submit(kind, args or {}, allowed, None))
+            else:
+                async with submission_transaction(self._open()) as own:
+                    made = await self._submit(kind, args or {}, allowed, own)
+                    submitted = await self._recorded(SqlSession(self._open().statements, own), *made)
         except UniqueConflict as conflict:
             raise await self._redacted(conflict) from None
-        database = self._open()
-        inside = database if connection is None else SqlSession(database.statements, connection)
+        if submitted.what == "kept":
+            return replace(submitted, job=await self._as_seen(submitted.job))
+        return submitted
+
+    @property
+    def _reach(self) -> Guard:
+        """The guard whose scope a submitted job must be in, whoever the job belongs to."""
+        return replace(self._guard, platform_wide=True, within=(Permission.SUBMIT,))
+
+    async def _recorded(self, inside: Database | SqlSession, number: int, what: str) -> Submitted:
+        """Read the job and write the line of the audit. inside: the transaction of the submission.
+
+        The library itself may not hold a transaction: jobs that run inline begin when the submission is committed.
+        """
         job = await self._visible_jobs.made(inside, number)
-        if what == "kept":
-            job = await self._as_seen(job)
-        else:
+        if self._reach.granted is not None and not await inside.fetch(
+            "jobs_by_id", ids=[number], **self._reach.visibility
+        ):
+            # An alias of another kind, or the key of a job of another kind: the transaction is rolled back.
+            raise self._reach.refusal(f"the kind {job.kind!r}")
+        if what != "kept":
             after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}
             await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
         return Submitted(job, what)
 
     async def clone(self, job_id: int | str) -> Submitted:
         """Submit a job with the kind, arguments and labels of another, and the approval that was demanded of it."""
-        self._guard.demand(Permission.READ)
+        self._guard.demand(Permission.READ, scoped=True)
         found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.visibility)
         if not found:
             raise not_found(job_id)
@@ -149,7 +190,7 @@ class GuardedSubmit:
         who = self._guard.principal
         if who.kind == "system" or job.submitted_by == who.subject:
             return job
-        if who.may(Permission.READ) and await self._visible_jobs.many([job.id]):
+        if who.scopes(Permission.READ) and await self._visible_jobs.many([job.id]):
             return job
         return bare(job)
 

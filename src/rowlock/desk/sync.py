@@ -103,6 +103,10 @@ class SyncJobs:
         """The job, for a principal that holds this permission; without jobs:read its content is left out."""
         return self._bridge.run(self._desk.get_for(permission, job_id))
 
+    def kinds_for(self, permission: Permission, kinds: Iterable[str]) -> Sequence[str]:
+        """Those of the kinds for whose jobs the principal holds this permission."""
+        return self._bridge.run(self._desk.kinds_for(permission, kinds))
+
     def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
         return self._bridge.run(self._desk.result(job_id))
@@ -405,7 +409,8 @@ class SyncLanes:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
         A call that changes nothing leaves the version as it is, and no trace in the audit.
-        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
+        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting. Other kinds, which a lane
+        takes from other lanes, need workers:manage without a scope.
         """
         return self._bridge.run(
             self._desk.set(
@@ -456,7 +461,10 @@ class SyncLimits:
         self._bridge, self._desk = bridge, desk
 
     def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
-        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above.
+
+        Without jobs:read_all only the gates of live jobs that the principal sees: keys often name tenants.
+        """
         return self._bridge.run(self._desk.gates(prefix=prefix, after=after, limit=limit))
 
     def gate(self, key: str) -> GateView:
@@ -472,7 +480,10 @@ class SyncLimits:
         return self._bridge.run(self._desk.delete_gate(key))
 
     def rates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[RateView]:
-        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>."""
+        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>.
+
+        Without jobs:read_all only the rates of lanes and kinds: other keys often name tenants.
+        """
         return self._bridge.run(self._desk.rates(prefix=prefix, after=after, limit=limit))
 
     def rate(self, key: str) -> RateView:
@@ -727,6 +738,14 @@ class SyncAudit:
     def export(self, *, after: int = 0, limit: int = 1000) -> Sequence[SealedEntry]:
         """Sealed entries in the order of the chain, oldest first. after: the n of the last one of the page before."""
         return self._bridge.run(self._desk.export(after=after, limit=limit))
+
+    def verify_stretch(self, after: str | None = None, *, limit: int = 10000) -> AuditCheck:
+        """As verify(), for `limit` seals at most, so that a long chain is checked in several calls.
+
+        after: `last:head` of the call before, where this one goes on; its seal must still be there. Whether every line
+        has a seal is left to verify(), which reads the whole audit.
+        """
+        return self._bridge.run(self._desk.verify_stretch(after, limit=limit))
 
     def list(
         self,

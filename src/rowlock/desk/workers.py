@@ -129,19 +129,19 @@ class Workers:
         before = {key: before[key] for key in ("name", *after)}
         await audit.record(session, self._guard, action, f"worker:{view.id}", before=before, after=after)
 
-    @reads(Permission.WORKERS_MANAGE)
+    @reads(Permission.WORKERS_MANAGE, scoped=True)
     async def job_for_order(self, job_id: int | str) -> Job:
         """Any job of the platform; what this principal may not read of it is left out."""
         return await self._jobs.one(job_id)
 
-    @changes(Permission.WORKERS_MANAGE)
+    @changes(Permission.WORKERS_MANAGE, scoped=True)
     async def cancel_job(
         self, job_id: int | str, *, stop: bool = False, by: str | None = None, note: str | None = None
     ) -> Job:
         """Cancel any job of the platform. stop: end it now, whatever its handler does; a late result is refused."""
         return await (self._orders.stop if stop else self._orders.cancel)(job_id, by, note)
 
-    @changes(Permission.WORKERS_MANAGE)
+    @changes(Permission.WORKERS_MANAGE, scoped=True)
     async def reprioritise_job(
         self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
     ) -> Job:
@@ -161,7 +161,7 @@ async def views(source: SqlExecutor) -> list[WorkerView]:
 
 async def jobs_in_slots(source: SqlExecutor, guard: Guard) -> Sequence[Running]:
     """Every running job, the longest running first; labels and progress only of jobs that the principal may read."""
-    reads = guard.principal.may(Permission.READ)
+    reads = bool(guard.principal.scopes(Permission.READ))
     return [
         job if row["readable"] and reads else job.without_content()
         for row in await source.fetch("slot_jobs", n=_MOST, **guard.visibility)
@@ -214,7 +214,7 @@ def _held(row: Record) -> tuple[HeldSlot, ...]:
 async def only_visible(source: SqlExecutor, guard: Guard, workers: Sequence[WorkerView]) -> Sequence[WorkerView]:
     """The workers, with held slots of those jobs only that the guard's principal may see."""
     numbers = [slot.job_id for worker in workers for slot in worker.held]
-    if not numbers or guard.visibility["sees_all"]:
+    if not numbers or guard.is_unlimited:
         return workers
     seen = {row["id"] for row in await source.fetch("jobs_by_id", ids=numbers, **guard.visibility)}
     return [replace(each, held=tuple(slot for slot in each.held if slot.job_id in seen)) for each in workers]

@@ -8,6 +8,7 @@ from rowlock.desk import audit
 from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import hand_on
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.desk.workflow_halt import halt
 from rowlock.errors import InvalidOption, WorkflowNotFound, WrongState
 from rowlock.model import ids, page
@@ -55,15 +56,15 @@ class Workflows:
         self._open, self._wake, self._jobs, self._guard = database, wake, jobs, guard
         self._end_notifications = end_notifications or EndNotifications(database)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def get(self, workflow_id: int | str) -> WorkflowView:
         """The workflow as it is now, with its steps and edges; WorkflowNotFound if there is none."""
         return await self._graph(workflow_id)
 
-    async def _graph(self, workflow_id: int | str) -> WorkflowView:
-        number = ids.parse_workflow(workflow_id)
+    async def _graph(self, workflow_id: int | str, permission: Permission = Permission.READ) -> WorkflowView:
+        number, guard = ids.parse_workflow(workflow_id), self._guard.acting_with(permission)
         async with self._open().snapshot() as source:
-            found = await source.fetch("workflow_by_id", id=number, **self._guard.visibility)
+            found = await source.fetch("workflow_by_id", id=number, **guard.visibility)
             if not found:
                 raise _not_found(workflow_id)
             steps = await source.fetch("workflow_steps_of", id=number, n=2 * MOST_STEPS)
@@ -75,9 +76,11 @@ class Workflows:
         """The stored results of steps by name, encoded and with their secrets: for programs, not for display."""
         number = (await self._one(workflow_id)).id
         found = await self._open().fetch("workflow_results", id=number, names=list(steps))
+        shown = {row["job_id"]: row["result"] for row in found}
+        await VisibleJobs(self._open, self._guard).record_reading(shown)
         return {str(row["name"]): None if row["result"] is None else str(row["result"]) for row in found}
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def list(
         self,
         *,
@@ -100,10 +103,10 @@ class Workflows:
         key = items[-1].id if len(items) == limit else found[0]["looked"]
         return WorkflowPage(items, None if key is None else page.Cursor(_SORT, key, hashed).encode())
 
-    @changes(Permission.CANCEL)
+    @changes(Permission.CANCEL, scoped=True)
     async def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
         """Cancel waiting steps, ask running ones to stop, then undo completed steps that have an undo step."""
-        before = await self._one(workflow_id)
+        before = await self._one(workflow_id, Permission.CANCEL)
         (row,) = await self._open().fetch_briefly("workflow_cancel", workflow=before.id)
         if not row["asked"] and (row["final"] or not before.cancel_requested):
             message = f"Cannot cancel workflow {before.public_id}: it is {row['state']}; only a running one can be."
@@ -111,7 +114,7 @@ class Workflows:
         await self._halt(before.id)
         if row["asked"]:
             await self._record("cancel", before, {"state": "cancelled"}, by, note)
-        return await self._graph(before.id)
+        return await self._graph(before.id, Permission.CANCEL)
 
     async def _halt(self, number: int) -> None:
         """End its live steps in batches; if this process dies, upkeep goes on."""
@@ -123,12 +126,12 @@ class Workflows:
             for row in answers:
                 await hand_on(database, self._wake, row)
 
-    @changes(Permission.RETRY)
+    @changes(Permission.RETRY, scoped=True)
     async def retry(
         self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
     ) -> WorkflowView:
         """Run a step and the steps behind it again; without a step, the failed ones."""
-        view = await self._graph(workflow_id)
+        view = await self._graph(workflow_id, Permission.RETRY)
         chosen = [step] if step is not None else _failed(view)
         if not chosen:
             message = f"Cannot retry workflow {view.public_id}: it is {view.state}, and no step of it has failed."
@@ -138,7 +141,7 @@ class Workflows:
         for name in chosen:
             again += await self._retry(view, name, by, note, alone=step is not None)
         await self._record("retry", view, {"steps": chosen, "jobs": again}, by, note)
-        return await self._graph(view.id)
+        return await self._graph(view.id, Permission.RETRY)
 
     async def _retry(self, view: WorkflowView, step: str, by: str | None, note: str | None, *, alone: bool) -> int:
         for _ in range(_TRIES):
@@ -155,7 +158,7 @@ class Workflows:
             return 0  # it is behind another step that is retried
         raise _refusal(view, step, found[0])
 
-    @changes(Permission.EDIT)
+    @changes(Permission.EDIT, scoped=True)
     async def signal(
         self,
         workflow_id: int | str,
@@ -167,14 +170,14 @@ class Workflows:
         note: str | None = None,
     ) -> Signalled:
         """Send a signal to the job of a step, also before the step waits for it or runs."""
-        view = await self._one(workflow_id)
+        view = await self._one(workflow_id, Permission.EDIT)
         found = await self._open().fetch("workflow_jobs", id=view.id, names=[step])
         if not found:
             message = f"There is no step {step!r} in workflow {view.public_id}."
             raise WorkflowNotFound(message)
         return await self._jobs.signal(found[0]["job_id"], name, payload, by=by, note=note)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
         """Wait until the workflow is final, undo steps included. After WaitTimeout it goes on."""
         number = ids.parse_workflow(workflow_id)
@@ -184,9 +187,10 @@ class Workflows:
         )
         return await self.get(number)
 
-    async def _one(self, workflow_id: int | str) -> WorkflowView:
-        number = ids.parse_workflow(workflow_id)
-        found = await self._open().fetch("workflow_by_id", id=number, **self._guard.visibility)
+    async def _one(self, workflow_id: int | str, permission: Permission = Permission.READ) -> WorkflowView:
+        """The workflow, if the principal holds the permission for each of its steps."""
+        number, guard = ids.parse_workflow(workflow_id), self._guard.acting_with(permission)
+        found = await self._open().fetch("workflow_by_id", id=number, **guard.visibility)
         if not found:
             raise _not_found(workflow_id)
         return workflow_of(found[0])

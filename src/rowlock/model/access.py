@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from rowlock.errors import InvalidOption
 
@@ -50,6 +51,101 @@ class Permission(StrEnum):
 
 
 ALL: Final = frozenset(Permission)
+SCOPABLE: Final = {
+    Permission.READ: ("kind", "lane"),
+    Permission.READ_ALL: ("kind", "lane"),
+    Permission.SUBMIT: ("kind", "lane"),
+    Permission.APPROVE: ("kind", "lane"),
+    Permission.CANCEL: ("kind", "lane"),
+    Permission.RETRY: ("kind", "lane"),
+    Permission.EDIT: ("kind", "lane"),
+    Permission.DELETE: ("kind", "lane"),
+    Permission.WORKERS_MANAGE: ("lane",),
+    Permission.SCHEDULES_VIEW: ("kind",),
+    Permission.SCHEDULES_MANAGE: ("kind",),
+}
+"""Permissions that can be limited to some jobs, and by what."""
+_ANY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PermissionScope:
+    """The jobs that a permission reaches, by kind and lane: each a name, or its beginning and a *."""
+
+    kind: str = _ANY
+    lane: str = _ANY
+
+    def overlap(self, other: PermissionScope) -> PermissionScope | None:
+        """The jobs that both reach; None: there are none."""
+        kind, lane = _narrower(self.kind, other.kind), _narrower(self.lane, other.lane)
+        return None if kind is None or lane is None else PermissionScope(kind, lane)
+
+    def covers(self, other: PermissionScope) -> bool:
+        """Whether it reaches every job that the other one reaches."""
+        return _covers(self.kind, other.kind) and _covers(self.lane, other.lane)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it reaches every job."""
+        return self == EVERYTHING
+
+    @property
+    def text(self) -> str:
+        """As it is written behind the @ of a permission."""
+        said = {"kind": self.kind, "lane": self.lane}
+        return ",".join(f"{name}={pattern}" for name, pattern in said.items() if pattern != _ANY)
+
+
+EVERYTHING: Final = PermissionScope()
+"""The scope of a permission without one."""
+
+
+def _covers(pattern: str, other: str) -> bool:
+    return pattern == other or (pattern.endswith(_ANY) and other.startswith(pattern[:-1]))
+
+
+def _narrower(one: str, other: str) -> str | None:
+    return other if _covers(one, other) else one if _covers(other, one) else None
+
+
+class ScopedPermission(str):
+    """A permission for some jobs only, as it is written and stored: "jobs:cancel@kind=report.*,lane=bulk"."""
+
+    __slots__ = ("permission", "scope")
+    permission: Permission
+    scope: PermissionScope
+
+    def __new__(cls, text: str) -> Self:
+        """Read it; InvalidOption says what can be scoped."""
+        name, _, written = text.partition("@")
+        permission, names = next(((one, by) for one, by in SCOPABLE.items() if one == name), (None, ()))
+        if permission is None:
+            raise InvalidOption(_unscopable(text, name))
+        parts = [part.partition("=") for part in written.split(",")]
+        said = {key: pattern for key, _, pattern in parts}
+        if len(said) < len(parts) or not said.keys() <= set(names):
+            message = f"{text!r}: behind {name}@ stand {' and '.join(f'{key}=…' for key in names)}, each once at most."
+            raise InvalidOption(message)
+        for key, pattern in said.items():
+            if not pattern or pattern == _ANY or _ANY in pattern[:-1] or not pattern.isprintable():
+                message = f"{text!r}: {key} is a name, or its beginning and a *, as in {key}=report.*; got {pattern!r}."
+                raise InvalidOption(message)
+        scope = PermissionScope(**said)
+        made = super().__new__(cls, f"{permission}@{scope.text}")
+        made.permission, made.scope = permission, scope
+        return made
+
+
+HeldPermission: TypeAlias = Permission | ScopedPermission
+"""A permission, or one for some jobs only."""
+
+
+def _unscopable(text: str, name: str) -> str:
+    able = "; ".join(
+        f"{', '.join(one for one, by in SCOPABLE.items() if by == names)} by {' and '.join(names)}"
+        for names in dict.fromkeys(SCOPABLE.values())
+    )
+    return f"{text!r} cannot be: {name} holds for everything. Scopes can be given to {able}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +157,35 @@ class Principal:
 
     subject: str
     tenant: str | None = None
-    permissions: frozenset[Permission] = frozenset()
+    permissions: frozenset[HeldPermission] = frozenset()
     roles: tuple[str, ...] = ()
     kind: PrincipalKind = "user"
     display: str | None = None
     token: str | None = None
+    is_anonymous: bool = False
+    """Whether it stands for every caller of a server without authentication, so that no job is its own."""
 
     def may(self, permission: Permission) -> bool:
-        """Whether the permission is held."""
+        """Whether the permission is held for everything, without a scope."""
         return permission in self.permissions
+
+    def scopes(self, permission: Permission) -> tuple[PermissionScope, ...]:
+        """What the permission is held for; empty: it is not held at all."""
+        if self.may(permission):
+            return (EVERYTHING,)
+        held = (one for one in self.permissions if isinstance(one, ScopedPermission))
+        return tuple(sorted(one.scope for one in held if one.permission is permission))
+
+    def covers(self, held: HeldPermission) -> bool:
+        """Whether the principal itself holds as much as this permission gives."""
+        if isinstance(held, ScopedPermission):
+            return any(scope.covers(held.scope) for scope in self.scopes(held.permission))
+        return self.may(held)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a certain person or program calls: not the library, and not any caller of this machine."""
+        return self.kind != "system" and not self.is_anonymous
 
     @property
     def name(self) -> str:
@@ -81,22 +197,32 @@ SYSTEM: Final = Principal("system", permissions=ALL, kind="system")
 """The library itself: code that has the database's password may do everything."""
 
 
-def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """The permissions among these names; names stored by newer code are left out."""
-    known = set(Permission)
-    return frozenset(Permission(name) for name in names if name in known)
+def known_permissions(names: Iterable[str]) -> frozenset[HeldPermission]:
+    """The permissions among these names; names and scopes stored by newer code are left out."""
+    found: set[HeldPermission] = set()
+    for name in names:
+        with contextlib.suppress(ValueError, InvalidOption):
+            found.add(_permission(name))
+    return frozenset(found)
 
 
-def permissions_of(names: Iterable[str]) -> frozenset[Permission]:
-    """The permissions of those names; InvalidOption says which ones there are."""
-    found = set()
+def permissions_of(names: Iterable[str]) -> frozenset[HeldPermission]:
+    """The permissions of those names; InvalidOption says which ones there are, and which can be scoped."""
+    found: set[HeldPermission] = set()
     for name in names:
         try:
-            found.add(Permission(name))
+            found.add(_permission(name))
         except ValueError:
             message = f"There is no permission {str(name)!r}; there are {', '.join(Permission)}."
             raise InvalidOption(message) from None
     return frozenset(found)
+
+
+def _permission(name: str) -> HeldPermission:
+    """ValueError: there is none of that name; InvalidOption: it has a scope that it cannot have."""
+    plain, at, _ = name.partition("@")
+    permission = Permission(plain)
+    return ScopedPermission(name) if at else permission
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +230,7 @@ class Role:
     """A name for permissions."""
 
     name: str
-    permissions: frozenset[Permission]
+    permissions: frozenset[HeldPermission]
     updated_at: datetime | None = None
 
 
@@ -126,7 +252,7 @@ class Token:
     name: str
     subject: str
     tenant: str | None
-    permissions: frozenset[Permission]
+    permissions: frozenset[HeldPermission]
     roles: tuple[str, ...]
     created_at: datetime
     created_by: str | None
@@ -172,6 +298,8 @@ class AuditCheck:
     last: int
     head: str
     broken: BrokenSeal | None = None
+    more: bool = False
+    """Whether the check stopped at its limit, and the chain may go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Visibility = tuple[bool, str | None, str]
-"""Which jobs a principal sees, as (all jobs, tenant, subject): all, else its tenant's, else those it submitted."""
+Visibility = tuple[bool, str | None, str, str | None]
+"""Which jobs a principal sees, as (all jobs, tenant, subject, scopes in JSON): all, else its tenant's, else its own."""
 _POSITION: Final = re.compile(r"(\d{1,17})\.((\d{1,19}):(\d{1,19}):((?:\d{1,19}(?:,\d{1,19})*)?))")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import configparser
 import contextlib
 import os
 import re
@@ -165,6 +166,14 @@ class Database:
             raise ConfigurationError(message) from None
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        except (configparser.Error, ValueError) as error:
+            # Their texts may quote a line with the password; so would the traceback.
+            message = (
+                f"The database URL {shown(self.url)!r} cannot be used, or the service file or password file for it "
+                f"cannot be read: {type(error).__name__}. Check the port, PGSERVICEFILE and PGPASSFILE; a % in a "
+                "service file is written %%."
+            )
+            raise ConfigurationError(message) from None
         if through_pooler:
             # Not isinstance(), to which asyncpg answers that every connection is one.
             cast("PinnedConnection", connection).pin(longest)

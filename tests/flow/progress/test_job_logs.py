@@ -17,6 +17,7 @@ from rowlock.errors import ConfigurationError
 from rowlock.flow.progress import job_logs, reporter
 from rowlock.flow.progress.base_context import io_of
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, LogLine, log_level, missed_between
+from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -244,3 +245,58 @@ async def test_secrets_reach_no_log_record_and_no_reader(app: Rowlock, caplog: p
     job = await app.jobs.get(handle.id)
     assert job.result == {"url": "•••", "user": "ada"}
     assert "hunter2" not in repr((job, await app.jobs.logs(handle.id)))
+
+
+async def test_secrets_in_extra_fields_are_masked(app: Rowlock, caplog: pytest.LogCaptureFixture) -> None:
+    @app.job(retry=ONCE)
+    async def login(ctx: rowlock.Context, token: SecretStr) -> None:
+        plain = token.get_secret_value()
+        fields = {"header": f"Bearer {plain}", "request": {"tokens": [plain]}, "tries": 3, "options": {"a": 1}}
+        ctx.log.warning("through the context", extra=fields)
+        library.warning("through a library", extra=fields)
+
+    caplog.handler.addFilter(JobLogFilter())
+    async with app.worker():
+        handle = await login.enqueue(SecretStr("hunter2-hunter2"))
+        await handle.wait(timeout=30)
+    records = [record for record in caplog.records if record.getMessage().startswith("through")]
+    assert len(records) == 2
+    for record in records:
+        said = record.__dict__
+        assert [said[name] for name in ("header", "request", "tries", "options")] == ["Bearer •••", "•••", 3, {"a": 1}]
+        assert said["kind"] == "login"
+
+
+async def test_items_are_named_without_secrets_and_known_again_by_those_names(app: Rowlock) -> None:
+    ran: list[str] = []
+
+    @app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+    async def rotate(ctx: rowlock.Context, token: SecretStr) -> int:
+        plain = token.get_secret_value()
+
+        async def one(_item: rowlock.ItemContext, name: str) -> str:
+            ran.append(name)
+            return name
+
+        done = await ctx.items([f"key {plain}", "other"], one, limit=1, resume=True)
+        if ctx.job.attempt == 1:
+            assert set(done.results) == {f"key {plain}", "other"}
+            raise ValueError("once more")
+        return len(done.kept)
+
+    @app.job(retry=ONCE)
+    async def twice(ctx: rowlock.Context, token: SecretStr) -> None:
+        plain = token.get_secret_value()
+
+        async def one(_item: rowlock.ItemContext, _name: str) -> None: ...
+
+        await ctx.items([f"key {plain}", f"key {plain.upper()}"], one, limit=1)
+
+    async with app.worker():
+        handle = await rotate.enqueue(SecretStr("hunter2-hunter2"))
+        assert await handle.wait(timeout=30) == 2
+        assert ran == ["key hunter2-hunter2", "other"]
+        assert sorted(item.name for item in await app.jobs.items(handle.id)) == ["key •••", "other"]
+        same = await twice.enqueue(SecretStr("hunter2-hunter2"))
+        with pytest.raises(rowlock.JobFailed, match="Two items are called 'key •••'"):
+            await same.wait(timeout=30)

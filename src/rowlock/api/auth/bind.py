@@ -10,7 +10,7 @@ from rowlock.model.access import ALL, Permission, Principal
 
 WITHHELD: Final = frozenset({Permission.READ_ARGS, Permission.TOKENS_MANAGE})
 """Permissions that nobody has without authentication: secrets in clear text, and rights that outlive the server."""
-LOOPBACK: Final = Principal("loopback", permissions=ALL - WITHHELD)
+LOOPBACK: Final = Principal("loopback", permissions=ALL - WITHHELD, is_anonymous=True)
 """The principal of requests from this machine while no authentication is configured: the developer."""
 
 

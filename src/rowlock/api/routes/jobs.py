@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Header, Query, Request
@@ -29,11 +30,12 @@ from rowlock.api.routes.job_actions import refusal
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.job_details import ActAnswer, AttemptAnswer, AttemptsAnswer, ExplanationAnswer
 from rowlock.api.schemas.jobs import JobAnswer, JobChange, JobsAnswer, Submission, SubmittedAnswer
-from rowlock.errors import WrongState
+from rowlock.errors import Forbidden, JobNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import WAITING, State
 
 if TYPE_CHECKING:
+    from rowlock.model.job import Job
     from rowlock.model.page import Page
 
 routes = Routes("jobs")
@@ -154,7 +156,7 @@ async def get_job(desk: CurrentDesk, job_id: JobId, if_none_match: IfNoneMatch =
 )
 async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
     """Change a waiting job, if If-Match names its current version. Changed arguments void an approval."""
-    desk.guard.demand(Permission.EDIT, unsafe=True)
+    desk.guard.demand(Permission.EDIT, unsafe=True, scoped=True)
     job = await desk.jobs.get_for(Permission.EDIT, job_id)
     current = JobAnswer.of(job)
     require_match(if_match, etag_of(current), current)
@@ -186,8 +188,7 @@ async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_mat
 )
 async def delete_job(desk: CurrentDesk, job_id: JobId) -> JobAnswer:
     """Cancel a waiting job, remove an ended one; 409 for a running one. Answers with the job as it was."""
-    held = Permission.CANCEL if desk.principal.may(Permission.CANCEL) else Permission.DELETE
-    job = await desk.jobs.get_for(held, job_id)
+    job = await _to_delete(desk, job_id)
     if job.state is State.RUNNING:
         message = f"Job {job.public_id} is running. Stop it first: POST /jobs/{job.public_id}/cancel"
         raise Problem("invalid-transition", message, current_state=str(job.state), allowed=["cancel", "stop"])
@@ -195,6 +196,15 @@ async def delete_job(desk: CurrentDesk, job_id: JobId) -> JobAnswer:
         return JobAnswer.of(await (desk.jobs.delete(job_id) if job.is_final else desk.jobs.cancel(job_id)))
     except WrongState as error:
         raise Problem("conflict", f"{error} It changed meanwhile; read it again.") from error
+
+
+async def _to_delete(desk: CurrentDesk, job_id: str) -> Job:
+    """The job, for a principal that may cancel it or remove it."""
+    held = [each for each in (Permission.CANCEL, Permission.DELETE) if desk.principal.scopes(each)]
+    for permission in held[:-1]:
+        with contextlib.suppress(Forbidden, JobNotFound):
+            return await desk.jobs.get_for(permission, job_id)
+    return await desk.jobs.get_for(held[-1] if held else Permission.DELETE, job_id)
 
 
 @routes.get("/jobs/{job_id}/attempts", needs=Permission.READ)

@@ -9,6 +9,7 @@ from fastapi import Path
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.application import KindAnswer, KindsAnswer
+from rowlock.errors import UnknownKind
 from rowlock.flow.kinds.handler import find_handler
 from rowlock.model.access import Permission
 
@@ -19,15 +20,17 @@ Name = Annotated[str, Path(max_length=200, description="Name of the kind.", exam
 @routes.get("/kinds", needs=Permission.READ)
 async def list_kinds(door: Door, desk: CurrentDesk) -> KindsAnswer:
     """Every kind of the served application, by name."""
-    desk.guard.demand(Permission.READ)
-    tasks = sorted(door.app.tasks.items())
-    kinds = [(door.app.handlers[name].kind, task.__doc__) for name, task in tasks]
+    tasks = dict(sorted(door.app.tasks.items()))
+    names = await desk.jobs.kinds_for(Permission.READ, tasks)
+    kinds = [(door.app.handlers[name].kind, tasks[name].__doc__) for name in names]
     return KindsAnswer(items=[KindAnswer.of(kind, text) for kind, text in kinds])
 
 
 @routes.get("/kinds/{kind}/schema", needs=Permission.READ, problems=("kind-not-found",))
 async def get_kind_schema(door: Door, desk: CurrentDesk, kind: Name) -> dict[str, Any]:
     """The JSON Schema of a kind's arguments, for forms and for checks before submitting."""
-    desk.guard.demand(Permission.READ)
+    if not await desk.jobs.kinds_for(Permission.READ, [kind]):
+        message = f"There is no kind {kind!r} here."
+        raise UnknownKind(message)
     handler = find_handler(door.app.handlers, door.app.task(kind).kind)
     return handler.codec.json_schema()

@@ -69,7 +69,7 @@ async def create_lane(desk: CurrentDesk, new: NewLane) -> Response:
 )
 async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_match: IfMatch = None) -> Response:
     """Change a lane, if If-Match names its current version; workers follow within two seconds."""
-    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
+    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True, scoped=True)
     lane = await desk.lanes.get_for_change(name)
     require_match(if_match, etag_of(lane), LaneAnswer.of(lane))
     removed = {name for name in change.model_fields_set if getattr(change, name) is None}

@@ -90,7 +90,7 @@ async def create_schedule(desk: CurrentDesk, new: NewSchedule) -> Response:
 )
 async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange, if_match: IfMatch = None) -> Response:
     """Change a schedule, if If-Match names its current version; workers follow at once."""
-    desk.guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True)  # before the version is compared
+    desk.guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True, scoped=True)  # before the version is compared
     before = await desk.schedules.get_for_change(name)
     answer = ScheduleAnswer.of(before)
     require_match(if_match, _etag(answer), answer)

@@ -10,9 +10,10 @@ from pydantic import Field
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, Body, doc
 from rowlock.api.schemas.fields import INSTANT, Duration, Text
-from rowlock.model.access import Entry, Permission, Principal, Token
+from rowlock.model.access import AuditCheck, BrokenSeal, Entry, Principal, SealedEntry, Token
 
 _PERMISSIONS = ["jobs:read", "jobs:submit"]
+_SCOPED = ["jobs:read", "jobs:submit@kind=report.*"]
 _TOKEN = "rowlock_4f2c…"  # noqa: S105 - an example
 Roles = Annotated[list[str], doc("Roles.", ["operator"])]
 
@@ -84,9 +85,9 @@ class NewToken(Body):
     """A token to create; it carries no more than its creator holds. Only `name` is required."""
 
     name: Annotated[Text, doc("Name of the token.", "ci")]
-    permissions: Annotated[list[Permission], doc("Permissions that it carries itself.", _PERMISSIONS)] = Field(
-        default_factory=list
-    )
+    permissions: Annotated[
+        list[Text], doc("Permissions that it carries itself; some with a scope.", _SCOPED, max_length=100)
+    ] = Field(default_factory=list)
     roles: Annotated[list[Text], doc("Roles that it has.", ["operator"], max_length=100)] = Field(default_factory=list)
     subject: Annotated[Text | None, doc("Subject that it acts as; null: made of its name.", "deploys")] = None
     tenant: Annotated[Text | None, doc("Tenant that it belongs to; null: that of the caller.", "acme")] = None
@@ -128,6 +129,63 @@ class AuditEntryAnswer(Answer):
         """From the desk's value."""
         values = {name: getattr(entry, name) for name in cls.model_fields}
         return cls.model_validate({**values, "id": str(entry.id)})
+
+
+class SealedEntryAnswer(Answer):
+    """A sealed entry: `hash` is SHA-256 of `previous`, in hexadecimal, followed by `sealed_text`."""
+
+    n: Annotated[int, doc("Place in the chain.", 41)]
+    previous: Annotated[str, doc("Hash of the seal before it; empty: it is the first one.", "9f86d0…")]
+    hash: Annotated[str, doc("Hash of this seal.", "60303a…")]
+    sealed_text: Annotated[str, doc("The text that was hashed.", "41|913|…")]
+    entry: Annotated[AuditEntryAnswer, doc("The entry.")]
+
+    @classmethod
+    def of(cls, sealed: SealedEntry) -> SealedEntryAnswer:
+        """From the desk's value."""
+        return cls(
+            n=sealed.n,
+            previous=sealed.previous,
+            hash=sealed.hash,
+            sealed_text=sealed.sealed_text,
+            entry=AuditEntryAnswer.of(sealed.entry),
+        )
+
+
+class AuditExportAnswer(Answer):
+    """A page of sealed entries."""
+
+    items: Annotated[list[SealedEntryAnswer], doc("Sealed entries in the order of the chain, the oldest first.")]
+    next_cursor: fields.NextCursor
+
+
+class BrokenSealAnswer(Answer):
+    """The first place where the chain does not hold."""
+
+    n: Annotated[int, doc("Place in the chain.", 41)]
+    entry_id: Annotated[str | None, doc("Id of the entry; null: it is gone.", "913")]
+    reason: Annotated[str, doc("What is wrong.", "its line was removed")]
+
+    @classmethod
+    def of(cls, broken: BrokenSeal) -> BrokenSealAnswer:
+        """From the desk's value."""
+        return cls(n=broken.n, entry_id=str(broken.entry_id) if broken.entry_id else None, reason=broken.reason)
+
+
+class AuditCheckAnswer(Answer):
+    """What a check of a stretch of the chain found."""
+
+    lines: Annotated[int, doc("Entries that were checked.", 1000)]
+    head: Annotated[str | None, doc("Last seal that was checked, as PLACE:HASH; null: there is none.", "41:60303a…")]
+    more: Annotated[bool, doc("Whether the check stopped at its limit; go on with `after` set to `head`.", False)]
+    broken: Annotated[BrokenSealAnswer | None, doc("The first seal that does not hold; null: all of them hold.", None)]
+
+    @classmethod
+    def of(cls, check: AuditCheck) -> AuditCheckAnswer:
+        """From the desk's value."""
+        broken = None if check.broken is None else BrokenSealAnswer.of(check.broken)
+        head = f"{check.last}:{check.head}" if check.last else None
+        return cls(lines=check.lines, head=head, more=check.more, broken=broken)
 
 
 class AuditAnswer(Answer):

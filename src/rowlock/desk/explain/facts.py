@@ -104,7 +104,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
     found = await reads.fetch("explain_job", id=job_id, **guard.visibility)
     if not found:
         return None
-    row, job = found[0], rows.job_of(found[0], reveal=guard.reveals)
+    row, job = found[0], rows.job_of(found[0])
     lanes, workers = await lane_rows.read(reads), await views(reads)
     owner = current_load.owners(lanes, [job.kind]).get(job.kind)
     lane = next((lane for lane in lanes if lane.name == owner), None)

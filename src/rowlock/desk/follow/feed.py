@@ -151,8 +151,7 @@ class Feed:
 
     def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> FeedSubscriber:
         """Subscribe from now on, or from a position."""
-        visibility = guard.visibility
-        scope: Visibility = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
+        scope: Visibility = (guard.sees_all, guard.principal.tenant, guard.principal.subject, guard.granted)
         subscriber = FeedSubscriber(self, scope, wanted, after)
         if self.closed:
             subscriber.ready.set()
@@ -248,6 +247,7 @@ class Feed:
             sees_all=[scope[0] for scope in scopes],
             tenants=[scope[1] for scope in scopes],
             subjects=[scope[2] for scope in scopes],
+            grants=[scope[3] for scope in scopes],
         )
         changes = [
             (_change(row), frozenset(scopes[number - 1] for number in row["scopes"]))

@@ -42,7 +42,7 @@ class Streams:
         self._guard, self._streams_per_loop = guard, streams_per_loop
         self._visible_jobs = VisibleJobs(database, guard)
 
-    @reads(Permission.READ)
+    @reads(Permission.READ, scoped=True)
     async def follow(self, job_id: int | str, *, after: str | None = None) -> JobStream:
         """Follow a job: `async with await app.streams.follow(id) as stream: async for event in stream: …`.
 
@@ -64,7 +64,7 @@ class Streams:
         """
         wanted = wanted or FeedFilter()
         for permission in sorted({TOPIC_PERMISSIONS[topic] for topic in wanted.topics}):
-            self._guard.demand(permission)
+            self._guard.demand(permission, scoped=permission is Permission.READ)
         position = FeedPosition.parse(after) if after else None
         return self._streams_per_loop.current().feed.enter(self._guard, wanted, position)
 

@@ -217,8 +217,8 @@ class AttemptIO:
         return (self._report.phase if self._report is not None else None) or ""
 
     def item_ref(self, name: str) -> ItemRef:
-        """A reference to an item of this attempt in its present phase."""
-        return ItemRef(self.claim.job_id, self.claim.fence, self._phase, name)
+        """A reference to an item of this attempt in its present phase, by its name without secrets."""
+        return ItemRef(self.claim.job_id, self.claim.fence, self._phase, self.scrub(name))
 
     def update_item(self, item: ItemRef, update: ItemUpdate) -> None:
         """Report an item's newest state."""
@@ -358,7 +358,8 @@ class AttemptIO:
         self, namespace: str, key: LockKey, item: str | None, *, wait: bool, timeout: Span | None
     ) -> LockRequest:
         """A request for a lock by this attempt. item: the item that wants it; None: the job itself."""
-        owner = LockOwner(self.claim.job_id, self.claim.fence, self._row["kind"], item)
+        named = None if item is None else self.scrub(item)
+        owner = LockOwner(self.claim.job_id, self.claim.fence, self._row["kind"], named)
         return LockRequest.of(namespace, key, owner, wait=wait, timeout=timeout)
 
     @property

@@ -47,10 +47,12 @@ class ItemsDone(Generic[R]):
 class ItemTracker:
     """Reports one item: in progress, then how it ended."""
 
-    __slots__ = ("_started", "io", "item")
+    __slots__ = ("_started", "io", "item", "name")
 
     def __init__(self, io: AttemptIO, item: str | ItemRef) -> None:
         self.io, self._started = io, io.now()
+        self.name = item if isinstance(item, str) else item.name
+        """As the handler gave it; the stored one has no secrets."""
         self.item = io.item_ref(checked_name(item)) if isinstance(item, str) else item
 
     def begin(self) -> None:
@@ -141,21 +143,26 @@ class ItemResults(Generic[T, R]):
     failed: dict[str, Exception] = field(default_factory=dict)
 
     def name_of(self, thing: T) -> str:
-        """The thing's name; InvalidOption if another thing has the same one."""
+        """The thing's name; InvalidOption if another thing has the same one, or one that differs in a secret only."""
         name = checked_name(self.name(thing))
-        if name in self.seen:
-            message = f"Two items are called {name!r}. Give each its own name with name=lambda thing: …."
+        stored = self.io.scrub(name)
+        if stored in self.seen:
+            message = f"Two items are called {stored!r}. Give each its own name with name=lambda thing: …."
             raise InvalidOption(message)
-        self.seen.add(name)
+        self.seen.add(stored)
         return name
+
+    def is_kept(self, name: str) -> bool:
+        """Whether an earlier attempt finished the item of this name."""
+        return self.io.scrub(name) in self.kept
 
     def end(self, tracker: ItemTracker, error: Exception | None) -> None:
         """Report and remember how an item ended, and advance the counter."""
         tracker.end(error)
         if isinstance(error, Skip):
-            self.skipped[tracker.item.name] = str(error)
+            self.skipped[tracker.name] = str(error)
         elif error is not None:
-            self.failed[tracker.item.name] = error
+            self.failed[tracker.name] = error
             tracker.count_as_failure(error)
         self.io.advance(1)
 
@@ -199,7 +206,7 @@ class _ItemQueue(Generic[T, R]):
         async with self._lock:
             async for thing in self._source:
                 name = self.results.name_of(thing)
-                if name not in self.results.kept:
+                if not self.results.is_kept(name):
                     return name, thing
                 self.results.io.advance(1)
         return None

@@ -113,7 +113,7 @@ class ItemThreads(Generic[T, R]):
         with self._next_lock:
             for thing in self._source:
                 name = self._results.name_of(thing)
-                if name not in self._results.kept:
+                if not self._results.is_kept(name):
                     return name, thing
                 self._sync.report(lambda: self._results.io.advance(1))
         return None

@@ -3,9 +3,10 @@
 -- Approves those of the given jobs that a rule fits. Every argument that the rule names must have exactly that value
 -- (containment would let ["stranger", "friend"] pass a rule for ["friend"]), unless the rule says that it contains. A
 -- rule counts as the approval of the person who wrote it: not for that person's own jobs or arguments, unless the kind
--- lets submitters approve or a server without authentication knew neither (loopback); as one approval where several are needed; as none if that person has approved already. Judged on the locked row. An approved job gets a new position, as the old one may lie
--- behind the claim cursors by now. Answers the jobs that got an approval; state queued: it was the last one they
--- needed.
+-- lets submitters approve; as one approval where several are needed; as none if that person has approved already. A rule
+-- of a server without authentication has no author. Judged on the locked row. An approved job gets a new position, as
+-- the old one may lie behind the claim cursors by now. Answers the jobs that got an approval; state queued: it was the
+-- last one they needed.
 CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
   WITH judged AS (
     SELECT j.id, cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough, coalesce(r.created_by, 'rule') AS by_whom,
@@ -21,8 +22,7 @@ CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigin
                      SELECT 1 FROM jsonb_each(CASE WHEN jsonb_typeof(r.args) = 'object' THEN r.args END) AS e
                       WHERE j.args -> e.key IS DISTINCT FROM e.value)))
           AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
-          AND NOT ((j.approval & 4 <> 0 OR NOT (r.created_by = 'loopback'
-                                                OR coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false)))
+          AND NOT ((j.approval & 4 <> 0 OR NOT coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false))
                    AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (
                      SELECT 1 FROM {schema}.job_acts a
                       WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))

@@ -23,12 +23,31 @@ p.job_id = j.id AND p.fence >= j.fence - (j.state <> 'running')::integer
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON {own_progress}
 
+-- fragment: own_job
+-- A principal with a tenant owns the jobs of that tenant; one without, the jobs without tenant that it submitted itself,
+-- since under a tenant the same name may be another person's.
+(j.tenant = :tenant::text OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by = :subject::text))
+
+-- fragment: lane_of_job
+-- The lane that claimed the job last; before its first claim, the lane that would take it now.
+coalesce(j.lane, (SELECT l.name FROM {schema}.lanes l WHERE j.kind = ANY (l.kinds) ORDER BY l.name LIMIT 1),
+         (SELECT l.name FROM {schema}.lanes l WHERE '*' = ANY (l.kinds) ORDER BY l.name LIMIT 1))
+
+-- fragment: granted_scopes
+-- The scopes of a principal's permissions, from the JSON that Guard.granted makes; kind and lane are patterns of LIKE.
+jsonb_to_recordset(:granted::jsonb) AS g(kind text, lane text, everyone boolean)
+
 -- fragment: visible
--- Which jobs j a principal sees. sees_all: it holds jobs:read_all; tenant and subject: its own. A principal with a
--- tenant sees the jobs of that tenant; one without sees the jobs without tenant that it submitted itself, since under a
--- tenant the same name may be another person's.
-(:sees_all::boolean OR j.tenant = :tenant::text
-  OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by = :subject::text))
+-- Which jobs j a principal sees. sees_all: it holds jobs:read_all; tenant and subject: its own. granted: NULL unless one
+-- of its permissions has a scope, so that others pay nothing for scopes: a CASE evaluates one branch alone.
+(CASE WHEN :granted::jsonb IS NULL THEN :sees_all::boolean OR {own_job}
+      ELSE EXISTS (SELECT 1 FROM {granted_scopes}
+                   WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)
+
+-- name: kinds_within
+-- The kinds that a principal reaches, each in the lane that takes it now; asked only if a permission has a scope.
+SELECT j.kind FROM (SELECT k.kind, NULL::text AS lane FROM unnest(:kinds::text[]) AS k(kind)) AS j
+WHERE EXISTS (SELECT 1 FROM {granted_scopes} WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane))
 
 -- name: jobs_by_id
 -- Jobs that the caller may see, by primary key.

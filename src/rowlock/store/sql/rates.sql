@@ -76,9 +76,12 @@ CASE WHEN r.horizon > n.now THEN r.horizon END AS busy_until, r.used_at, r.edite
   SELECT x.room, x.pace, c.now FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c CROSS JOIN LATERAL {schema}.rate_now(r, c.now) AS x) AS n
 
 -- name: rates
--- A page of rates by key; the key of a lane's rate is 'lane:' and its name.
+-- A page of rates by key; the key of a lane's rate is 'lane:' and its name. No index leads from a rate to its jobs: a
+-- principal that does not see every job (unlimited) gets the rates of lanes and kinds, whose names belong to no tenant.
 SELECT {rate_columns} FROM {rates_now}
-WHERE r.key > :after::text AND (:prefix::text IS NULL OR starts_with(r.key, :prefix::text)) ORDER BY r.key LIMIT :n::integer
+WHERE r.key > :after::text AND (:prefix::text IS NULL OR starts_with(r.key, :prefix::text))
+  AND (:unlimited::boolean OR r.key LIKE 'lane:%' OR EXISTS (SELECT 1 FROM {schema}.kinds k WHERE k.name = r.key))
+ORDER BY r.key LIMIT :n::integer
 
 -- name: rates_named
 -- Rates by primary key.
@@ -157,9 +160,12 @@ g.key, g.max_running, g.held, g.fifo, g.used_at, g.edited_at,
                        LIMIT 1001) AS p) AS parked
 
 -- name: gates
--- Without the caps of lanes, which are shown with their lanes.
+-- Without the caps of lanes, which are shown with their lanes. A key often names its tenant: a principal that does not
+-- see every job gets the gates of live jobs that it sees, through jobs_gate.
 SELECT {gate_columns} FROM {schema}.gates g
 WHERE g.key > :after::text AND g.key NOT LIKE 'lane:%' AND (:prefix::text IS NULL OR starts_with(g.key, :prefix::text))
+  AND ((:sees_all::boolean AND :granted::jsonb IS NULL) OR EXISTS (
+         SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = g.key AND j.finished_at IS NULL AND {visible}))
 ORDER BY g.key LIMIT :n::integer
 
 -- name: gates_named

@@ -13,9 +13,14 @@ s.enabled, s.declared, s.last_job, s.skipped_why, s.version, s.created_at, s.upd
 s.next_at + {travelled} AS next_at, s.last_at + {travelled} AS last_at, s.skipped_at + {travelled} AS skipped_at
 
 -- fragment: schedule_seen
--- As for jobs: a caller with jobs:read_all sees every schedule, others those of their tenant, or their own.
-(:sees_all::boolean OR s.tenant = :tenant::text
-  OR (:tenant::text IS NULL AND s.tenant IS NULL AND s.submitted_by = :subject::text))
+-- As for jobs: a caller with jobs:read_all sees every schedule, others those of their tenant, or their own. A schedule
+-- has a kind and no lane: a scope by lane reaches none.
+(CASE WHEN :granted::jsonb IS NULL THEN :sees_all::boolean OR {own_schedule}
+      ELSE EXISTS (SELECT 1 FROM {granted_scopes}
+                   WHERE s.kind LIKE g.kind AND g.lane = '%' AND (g.everyone OR {own_schedule})) END)
+
+-- fragment: own_schedule
+(s.tenant = :tenant::text OR (:tenant::text IS NULL AND s.tenant IS NULL AND s.submitted_by = :subject::text))
 
 -- name: calendar
 -- The clock that schedules go by.

@@ -112,8 +112,14 @@ LEFT JOIN (
   CROSS JOIN LATERAL (SELECT {row_xid} AS xid) AS w
   CROSS JOIN LATERAL (
     SELECT array_agg(s.no) AS scopes
-    FROM unnest(:sees_all::boolean[], :tenants::text[], :subjects::text[]) WITH ORDINALITY AS s(sees_all, tenant, subject, no)
-    WHERE s.sees_all OR j.tenant = s.tenant OR (s.tenant IS NULL AND j.tenant IS NULL AND j.submitted_by = s.subject)) AS v
+    FROM unnest(:sees_all::boolean[], :tenants::text[], :subjects::text[], :grants::text[])
+           WITH ORDINALITY AS s(sees_all, tenant, subject, granted, no)
+    CROSS JOIN LATERAL (
+      SELECT j.tenant = s.tenant OR (s.tenant IS NULL AND j.tenant IS NULL AND j.submitted_by = s.subject) AS own) AS o
+    WHERE CASE WHEN s.granted IS NULL THEN s.sees_all OR o.own
+               ELSE EXISTS (SELECT 1 FROM jsonb_to_recordset(s.granted::jsonb) AS g(kind text, lane text, everyone boolean)
+                            WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane)
+                              AND (g.everyone OR o.own)) END) AS v
   WHERE v.scopes IS NOT NULL
     AND (NOT pg_visible_in_snapshot(w.xid, :last_snapshot::text::pg_snapshot)
          OR ((j.fence = 0 OR found.acted) AND w.xid >= here.open_then))

@@ -4,16 +4,24 @@
 j.id, j.name, j.state, j.total, j.open, j.failed, j.cancelled, j.with_errors, j.created_at, j.finished_at, j.verdict,
 j.undo_error, j.cancel_requested, j.tenant, j.submitted_by, j.unique_key, j.meta
 
+-- fragment: visible_workflow
+-- Which workflows j a principal sees: as for jobs; a permission with a scope reaches a workflow if it reaches each of
+-- its steps. Needs `this (workflow)`, the workflow's id, since j is a step within.
+(CASE WHEN :granted::jsonb IS NULL THEN :sees_all::boolean OR {own_job}
+      ELSE coalesce((SELECT bool_and({visible}) FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+                     WHERE s.workflow_id = this.workflow), false) END)
+
 -- name: workflow_by_id
--- The alias j is that of a job, so that the fragment `visible` decides about workflows as about jobs.
-SELECT {workflow_columns} FROM {schema}.workflows j WHERE j.id = :id::bigint AND {visible}
+-- The alias j is that of a job, so that the fragment `own_job` decides about workflows as about jobs.
+SELECT {workflow_columns} FROM {schema}.workflows j CROSS JOIN LATERAL (SELECT j.id) AS this(workflow)
+WHERE j.id = :id::bigint AND {visible_workflow}
 
 -- name: workflow_page
 -- Newest first by primary key. Looks at a bounded number of workflows: a name that no workflow has must not read all of
 -- them. looked: the oldest one that was looked at, where the next page begins if this one is not full.
 WITH newest AS MATERIALIZED (
-  SELECT {workflow_columns} FROM {schema}.workflows j
-  WHERE j.id < :before_id::bigint AND {visible} ORDER BY j.id DESC LIMIT :most::integer)
+  SELECT {workflow_columns} FROM {schema}.workflows j CROSS JOIN LATERAL (SELECT j.id) AS this(workflow)
+  WHERE j.id < :before_id::bigint AND {visible_workflow} ORDER BY j.id DESC LIMIT :most::integer)
 SELECT {workflow_columns}, (SELECT CASE WHEN count(*) = :most::integer THEN min(s.id) END FROM newest s) AS looked
 FROM (SELECT 1) AS always LEFT JOIN LATERAL (
   SELECT * FROM newest s
@@ -36,7 +44,7 @@ WHERE d.workflow_id = :id::bigint ORDER BY e.upstream, e.downstream LIMIT :n::in
 
 -- name: workflow_results
 -- Results of steps that completed.
-SELECT s.name, j.result FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+SELECT s.name, s.job_id, j.result FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
 WHERE s.workflow_id = :id::bigint AND s.name = ANY (:names::text[]) AND j.state IN ('completed', 'completed_with_errors')
 
 -- name: workflow_jobs

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FUNCTION = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION \{schema\}\.(\w+)", re.MULTILINE)
+VIEW = re.compile(r"CREATE (?:OR REPLACE )?VIEW \{schema\}\.(\w+)")
 
 
 @pytest.fixture
@@ -36,12 +37,13 @@ def test_every_break_finds_its_text_and_its_tests(breaks: tuple[Any, ...]) -> No
 
 
 def bodies(text: str) -> dict[str, tuple[int, int]]:
-    """Where each database function of a migration begins and ends."""
+    """Where each database function and each view of a migration begins and ends."""
     begins = {found[1]: (found.start(), text.index("$$", found.end())) for found in FUNCTION.finditer(text)}
-    return {name: (begin, text.index("$$;", opened + 2)) for name, (begin, opened) in begins.items()}
+    functions = {name: (begin, text.index("$$;", opened + 2)) for name, (begin, opened) in begins.items()}
+    return functions | {found[1]: (found.start(), text.index(";", found.end())) for found in VIEW.finditer(text)}
 
 
-def test_a_break_of_a_database_function_is_in_its_newest_body(breaks: tuple[Any, ...]) -> None:
+def test_a_break_of_a_database_function_or_view_is_in_its_newest_body(breaks: tuple[Any, ...]) -> None:
     """A later migration would put the unbroken body in its place, and the break would never be noticed."""
     folder = ROOT / "src/rowlock/store/migrations"
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.up.sql"))}

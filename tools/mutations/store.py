@@ -83,7 +83,7 @@ MUTATIONS: Final = (
         SETTINGS,
         '    "default_transaction_isolation": "read committed",\n',
         "",
-        (f"{OF_SETTINGS}hostile_defaults_change_nothing_in_the_life_of_jobs[database]",),
+        (f"{OF_SETTINGS}a_session_has_the_settings_that_its_statements_are_written_for",),
     ),
     Mutation(
         "a limit on whole transactions counts for Rowlock's own",
@@ -189,15 +189,6 @@ MUTATIONS: Final = (
         "THEN s.sees_all OR o.own",
         "THEN true OR o.own",
         ("tests/desk/follow/test_feed.py::test_only_jobs_in_sight_are_told",),
-    ),
-    Mutation(
-        "a window with few ends walks the whole history",
-        "store/migrations/0006_operators.up.sql",
-        """AND j.finished_at > (
-  SELECT clock_timestamp() - coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval)""",
-        "AND j.finished_at > clock_timestamp() - "
-        "coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval",
-        ("tests/desk/test_plans.py::test_statistics_read_no_more_than_their_caps",),
     ),
     Mutation(
         "an item counts again when it is written again",

@@ -133,6 +133,7 @@ async def test_a_session_has_the_settings_that_its_statements_are_written_for(da
         now = {row[0].lower(): row[1] for row in await connection.fetch("SELECT name, setting FROM pg_settings")}
         limits = {name: await connection.fetchval("SELECT current_setting($1)", name) for name in LIMITS}
         assert {name: now[name] for name in PINNED} == PINNED
+        assert now["default_transaction_isolation"] == "read committed"
         assert now.get("transaction_timeout", "0") == "0"
         assert {name: limits[name] for name in LIMITS if not name.startswith("tcp")} == {
             name: value for name, value in LIMITS.items() if not name.startswith("tcp")

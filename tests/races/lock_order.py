@@ -304,7 +304,7 @@ def _shared(rows: Rows) -> dict[str, Any]:
         "lasting": _HOUR, "until": None, "done": [], "n": 1, "every": _HOUR, "checkpoint": "1", "resume": True,
         "phase": "p", "principal": False, "own": ["k", "x1", "x2", "x3"], "args_match": "exact", "set_aside": None,
         "only": None,
-        "lines": 0, "bytes": 0, "sees_all": True, "subject": "ada", "tenant": None, "moves": True, "ms": 5,
+        "lines": 0, "bytes": 0, "sees_all": True, "subject": "ada", "tenant": None, "granted": None, "moves": True, "ms": 5,
         "next_at": rows.low, "expected": rows.low, "last_at": None, "skipped_at": None, "skipped_why": None,
     }  # fmt: skip
 

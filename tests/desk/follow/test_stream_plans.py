@@ -39,6 +39,7 @@ async def test_a_look_for_everybody_reads_only_what_is_recent(loaded: str, guard
             "walk": 20_000,
             "seen": [],
             "sees_all": [True, False],
+            "grants": [None, None],
             "tenants": [None, "acme"],
             "subjects": ["root", "ada"],
         }

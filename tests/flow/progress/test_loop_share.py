@@ -97,7 +97,8 @@ async def test_others_run_beside_a_handler_that_computes_and_it_hears_a_cancel(
     assert job.state is State.CANCELLED
 
 
-async def test_nothing_is_yielded_by_a_handler_that_holds_the_loop_briefly() -> None:
+async def test_nothing_is_yielded_by_a_handler_that_holds_the_loop_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_share, "HELD_TOO_LONG", 60.0)  # on a busy machine two calls may be 10 ms apart
     share, turns = LoopShare(), 0
 
     async def count() -> None:
@@ -112,6 +113,7 @@ async def test_nothing_is_yielded_by_a_handler_that_holds_the_loop_briefly() -> 
         await share.give_way()
         await share.give_way()
     assert turns == 0
+    monkeypatch.setattr(loop_share, "HELD_TOO_LONG", HELD_TOO_LONG)
     block_for(HELD_TOO_LONG)
     await share.give_way()
     assert turns > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import fnmatch
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Final
@@ -180,3 +181,19 @@ def test_no_test_imports_another_test() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2].startswith("test_")
     ]
     assert guilty == []
+
+
+def test_tests_look_at_sessions_and_locks_of_their_own_database_only() -> None:
+    """The server runs other tests beside: a session that one of them holds is not ours to wait for, or to end."""
+    views, own = (
+        re.compile(r"(?:FROM|JOIN) pg_(?:stat_activity|locks)\b"),
+        re.compile(r"datname|\bpid (?:=|IN)|\{mine\}"),
+    )
+    everywhere = [
+        f"{path.relative_to(TESTS)}: {text[found.start() : found.start() + 120]}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for text in [path.read_text(encoding="utf-8")]
+        for found in views.finditer(text)
+        if not own.search(text, max(0, found.start() - 120), found.start() + 240)
+    ]
+    assert everywhere == []

@@ -267,7 +267,8 @@ async def test_a_process_that_leaves_hands_its_operations_over(desk: Desk, datab
         # The rows that the order writes beside the job: a job row that is held would be left alone.
         await holder.execute("LOCK TABLE {s}.job_acts IN SHARE MODE")
         operation = await started(other, "cancel", "kind:k")
-        await eventually(lambda: desk.store.value("SELECT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted)"))
+        waits = "wait_event_type = 'Lock' AND datname = current_database()"
+        await eventually(lambda: desk.store.value(f"SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE {waits})"))
         await other.close()
         assert await desk.store.value("SELECT driven_until <= clock_timestamp() FROM rowlock.operations")
     assert (await desk.app.operations.get(operation.id or 0)).state == "running"

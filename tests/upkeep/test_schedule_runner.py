@@ -274,7 +274,8 @@ async def test_a_scheduler_that_dies_in_the_middle_leaves_the_slot_to_the_next(s
     waiting = asyncio.create_task(fire(other.database(), other.submit, due, due_slots(due, now)))
     victim = await eventually(
         lambda: stage.store.value(
-            "SELECT (pg_blocking_pids(pid))[1] FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            "SELECT (pg_blocking_pids(pid))[1] FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
     )
     assert await stage.slots() == []

@@ -183,7 +183,8 @@ async def test_what_a_worker_has_finished_and_the_server_forgot_is_run_again_soo
             "UPDATE jobs SET state = 'running', fence = fence - 1, finished_at = NULL WHERE id = $1", job.id
         )
         await sql.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowlock:beat'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'rowlock:beat' AND datname = current_database()"
         )
         await job.wait(timeout=12)
     assert runs == [1, 3]

@@ -197,7 +197,10 @@ async def test_a_lock_held_by_somebody_is_not_waited_for_but_tried_again(databas
         transaction = holder.connection.transaction()
         await transaction.start()
         await holder.execute("LOCK TABLE {s}.jobs IN ROW EXCLUSIVE MODE")
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'rowlock.jobs'::regclass"
+        waiting = (
+            "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+            " WHERE d.datname = current_database() AND NOT l.granted AND l.relation = 'rowlock.jobs'::regclass"
+        )
         task = asyncio.ensure_future(migrate.downgrade(database_url))
         await eventually(lambda: watcher.value(f"SELECT ({waiting}) = 1"))
         await eventually(lambda: watcher.value(f"SELECT ({waiting}) = 0"))  # after lock_timeout, with nobody's help

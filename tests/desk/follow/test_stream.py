@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.desk.conftest import Desk
     from tests.factories import Store
 
+    from rowlock.desk.follow.stream import JobStream
+
 
 async def plain(store: Store) -> int:
     job_id = await store.enqueue()
@@ -281,6 +283,14 @@ async def test_a_removed_job_ends_its_stream_and_an_unknown_one_has_none(desk: D
         await desk.app.streams.follow(job_id)
 
 
+async def rest_of(stream: JobStream) -> list[StreamEvent]:
+    """Every event to the end: a look may come between the claim and the outcome."""
+    events: list[StreamEvent] = []
+    while not stream.done:
+        events += await stream.next()
+    return events
+
+
 async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -> None:
     app, store = desk.app, desk.store
     job_ids = [await store.enqueue() for _ in range(200)]
@@ -289,13 +299,14 @@ async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -
         await asyncio.gather(*(stream.next() for stream in streams))
         here = app._resources.streams_per_loop.current().job_poll
         before = here.looks
-        waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
+        waiting = [asyncio.ensure_future(rest_of(stream)) for stream in streams]
         count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1"
         assert await store.value(count, "rowlock:listen") == 1
         await store.complete(*await store.claim(await store.worker(), *job_ids))
         ends = await asyncio.gather(*waiting)
     assert all(names(events)[-2:] == ["completed", "end"] for events in ends)
-    assert here.looks - before <= 4
+    # One look per stream would be two hundred; a slow machine makes a few more than the two that are needed.
+    assert here.looks - before <= 20
     for stream in streams:
         stream.close()
 

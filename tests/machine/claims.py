@@ -12,9 +12,9 @@ from tests.machine.rates import BUCKETS, Start
 from typing_extensions import override
 
 from rowlock.flow.claim.claimer import arguments, one_by_one
-from rowlock.flow.claim.cursors import BEGINNING
 from rowlock.flow.claim.fairness import pairs_of
 from rowlock.model.job import Claim
+from rowlock.model.queue_pair import BEGINNING
 from rowlock.model.state import State, Verb
 
 if TYPE_CHECKING:

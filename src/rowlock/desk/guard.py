@@ -90,9 +90,10 @@ class Guard:
 
     @property
     def granted(self) -> str | None:
-        """The scopes within reach as `visible` takes them, in JSON; None: nothing is scoped.
+        """The scopes of the permissions in `within`, as JSON for the SQL fragment `visible`; None: none has a scope.
 
-        A permission that is not held at all limits nothing here: demand() refuses it. everyone: whoever submitted them.
+        A permission that is not held at all limits nothing here: demand() refuses it. everyone: true for the scopes
+        that reach jobs of other tenants and submitters.
         """
         who = self.principal
         asked = [held for permission in self.within if (held := who.scopes(permission))]

@@ -143,7 +143,7 @@ class GuardedSubmit:
 
     @property
     def _reach(self) -> Guard:
-        """The guard whose scope a submitted job must be in, whoever the job belongs to."""
+        """The guard with the scope of jobs:submit, over all tenants: a submitted job must be within it."""
         return replace(self._guard, platform_wide=True, within=(Permission.SUBMIT,))
 
     async def _recorded(self, inside: Database | SqlSession, number: int, what: str) -> Submitted:

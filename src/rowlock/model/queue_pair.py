@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol, TypeAlias
 
 Pair: TypeAlias = tuple[str, int, int]
 """(kind, priority, share). share: the bucket of the tenant in fair lanes, 0: none. Plain, as there is one per job."""
+BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Before the run_after of every job: where a pair begins whose jobs are not known yet."""
 PairStart: TypeAlias = tuple[Pair, datetime]
 """A pair and the lowest run_after in it that is of interest."""
 Wake: TypeAlias = Callable[[Iterable[PairStart]], None]

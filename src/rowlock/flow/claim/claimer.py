@@ -11,13 +11,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import DatabaseError
-from rowlock.flow.claim.cursors import BEGINNING
 from rowlock.flow.claim.fairness import Fairness, pairs_of
 from rowlock.flow.claim.in_flight import ClaimsInFlight
 from rowlock.flow.claim.refused_jobs import RefusedJobs
 from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.queue_pair import pair_of
+from rowlock.model.queue_pair import BEGINNING, pair_of
 from rowlock.set_aside import SetAside
 from rowlock.store.database import LOCKED, RACES, TRANSIENT, UNSERVED
 from rowlock.store.jobs import claim as verbs

@@ -10,17 +10,19 @@ Late commits land behind a cursor; three things find them:
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rowlock.model.queue_pair import BEGINNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+    from datetime import datetime
 
     from rowlock.model.queue_pair import Pair
 
 Probe: TypeAlias = "tuple[Pair, datetime]"
 """A pair and the run_after from which a claim reads it."""
-BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAG: Final = timedelta(seconds=5)
 _FAR_BEHIND: Final = 2 * LAG
 _LAGGED_EVERY: Final = 1.0

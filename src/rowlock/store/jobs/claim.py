@@ -6,22 +6,20 @@ cost more than the rest of the call.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from rowlock.model.notify_messages import encode_wake_up
-from rowlock.model.queue_pair import pair_of
+from rowlock.model.queue_pair import BEGINNING, pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     import asyncpg
 
     from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database
     from rowlock.store.executor import SqlExecutor, SqlSession
-
-_BEFORE_ALL_JOBS: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class LevelProbes(TypedDict):
@@ -151,7 +149,7 @@ async def register_pairs(executor: Database | SqlSession, pairs: Iterable[Pair])
 
 async def announce_pairs(executor: Database | SqlSession, pairs: Iterable[Pair]) -> None:
     """Tell every worker of pairs that are new, whether it is busy or not."""
-    payload = encode_wake_up(dict.fromkeys(pairs, _BEFORE_ALL_JOBS))
+    payload = encode_wake_up(dict.fromkeys(pairs, BEGINNING))
     await executor.fetch("notify", channel=executor.channel, payload=payload)
 
 

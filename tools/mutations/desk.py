@@ -18,6 +18,23 @@ OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "explain does not say that a job waits for a signal",
+        "desk/explain/reasons.py",
+        "    waits_for_steps,\n    waits_for_signal,\n",
+        "    waits_for_steps,\n",
+        (
+            "tests/desk/explain/test_verdicts_come_true.py::"
+            "test_a_job_of_any_source_waits_for_its_lane_and_runs[a job that waits for a signal]",
+        ),
+    ),
+    Mutation(
+        "a job that a principal submits is not run inline",
+        "tasks.py",
+        "        await observer.enqueued([job_id])\n",
+        "",
+        ("tests/testing/test_inline.py::test_a_job_that_a_principal_submits_has_run_when_submit_returns",),
+    ),
+    Mutation(
         "a scope by kind reaches every kind",
         "store/sql/history.sql",
         "WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",

@@ -293,7 +293,7 @@ class Prune(Action):
     @override
     async def run(self, store: Store) -> Any:
         rows = await store.fetch("prune", kind="*", state="*", batch=500)
-        rows += await store.fetch("prune_workflows", batch=500)
+        rows += await store.fetch("prune_workflows", batch=500, careful=False)
         await store.fetch("prune_keys", batch=500)
         return sum(row["pruned"] for row in rows)
 

@@ -303,7 +303,7 @@ def _shared(rows: Rows) -> dict[str, Any]:
         "job_id": None, "max_running": 500, "fifo": False, "amount": 5, "per": _HOUR, "burst": 5, "sliding": False,
         "lasting": _HOUR, "until": None, "done": [], "n": 1, "every": _HOUR, "checkpoint": "1", "resume": True,
         "phase": "p", "principal": False, "own": ["k", "x1", "x2", "x3"], "args_match": "exact", "set_aside": None,
-        "only": None, "granted": None,
+        "only": None, "careful": False, "granted": None,
         "lines": 0, "bytes": 0, "sees_all": True, "subject": "ada", "tenant": None, "moves": True, "ms": 5,
         "next_at": rows.low, "expected": rows.low, "last_at": None, "skipped_at": None, "skipped_why": None,
     }  # fmt: skip

@@ -223,6 +223,23 @@ async def test_workflows_are_judged_beside_one_that_is_refused(database_url: str
         assert await other.value(judged) is None
 
 
+async def test_a_workflow_that_cannot_be_judged_is_not_deleted_before_its_time(database_url: str) -> None:
+    async with duty_runner(database_url) as desk, opened(database_url) as other:
+        kept, short = [await Flow.of(desk.store, [], only={"kind": kind}) for kind in ("kept", "short")]
+        for flow in (kept, short):
+            await flow.end("only")
+        for table in ("jobs", "workflows"):
+            await other.execute(f"UPDATE {{s}}.{table} SET finished_at = now() - interval '30 days'")
+        await other.execute("INSERT INTO {s}.retention (kind, state, keep) VALUES ('kept', '*', '1 year')")
+        async with refused_row(other, "workflows", "id", kept.number):
+            await other.execute("DROP TRIGGER picky ON {s}.workflows")
+            await other.execute(
+                "CREATE TRIGGER picky BEFORE UPDATE ON {s}.workflows FOR EACH ROW EXECUTE FUNCTION public.picky()"
+            )
+            await _until_settled(desk, "prune")
+            assert await other.value("SELECT array_agg(id) FROM {s}.workflows") == [kept.number]
+
+
 async def test_workflows_are_repaired_beside_one_that_is_refused(database_url: str) -> None:
     async with duty_runner(database_url) as desk, opened(database_url) as other:
         flows = [await Flow.of(desk.store, [("a", "b", S)]) for _ in range(ROWS)]

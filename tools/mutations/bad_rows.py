@@ -87,6 +87,13 @@ MUTATIONS: Final = (
         (f"{_OTHER}workflows_are_judged_beside_one_that_is_refused",),
     ),
     Mutation(
+        "a workflow that cannot be judged is deleted at once",
+        "upkeep/prune.py",
+        "batch=BATCH, careful=careful)",
+        "batch=BATCH, careful=False)",
+        (f"{_OTHER}a_workflow_that_cannot_be_judged_is_not_deleted_before_its_time",),
+    ),
+    Mutation(
         "workflows are repaired only all together",
         _FUNCTIONS,
         "{schema}.workflow_follow_apart(v_ids, p_channel);",

@@ -35,7 +35,9 @@ async def _prune_workflows(context: DutyContext) -> int:
     total = 0
     for _ in range(MOST_BATCHES):
         judged = await fetch_apart(context, "judge_workflows", "old_workflow_names")
-        answers = await fetch_apart(context, "prune_workflows", "old_workflows", batch=BATCH)
+        # Only a run for all workflows together has marked each that a rule keeps longer.
+        careful = len(judged) != 1 or "judge_workflows" in context.refused or context.refused.rests("judge_workflows")
+        answers = await fetch_apart(context, "prune_workflows", "old_workflows", batch=BATCH, careful=careful)
         total += sum(row["pruned"] for (row,) in answers)
         if not any(row["workflows"] for (row,) in answers) and not any(judged):
             break

@@ -143,7 +143,8 @@ ORDER BY coalesce(w.kept_until, w.finished_at), w.id LIMIT 5000
 -- name: prune_workflows
 -- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are locked before the workflow, as
 -- by a retry. A workflow that is being retried is passed over: its rows are deleted together or not at all. `only`: after
--- a run has failed because of one row, the workflows of this run, each named by one of its steps.
+-- a run has failed because of one row, the workflows of this run, each named by one of its steps. `careful`: a workflow
+-- may not have been judged, because its row was refused; one with a step whose own rule keeps it longer is left.
 WITH rule AS (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'),
 old AS MATERIALIZED (
   SELECT o.id FROM (
@@ -152,6 +153,12 @@ old AS MATERIALIZED (
           WHERE x.finished_at IS NOT NULL AND coalesce(x.kept_until, x.finished_at) < now() - (SELECT rule.keep FROM rule)
             AND (:only::bigint[] IS NULL
                  OR x.id IN (SELECT s.workflow_id FROM {schema}.workflow_steps s WHERE s.job_id = ANY (:only::bigint[])))
+            AND NOT (:careful::boolean AND EXISTS (
+              SELECT 1 FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+              CROSS JOIN LATERAL (
+                SELECT r.keep FROM {schema}.retention r WHERE r.kind IN ('*', j.kind) AND r.state IN ('*', j.state)
+                ORDER BY (r.kind <> '*')::integer * 2 + (r.state <> '*')::integer DESC LIMIT 1) AS own
+              WHERE s.workflow_id = x.id AND x.finished_at >= now() - own.keep))
           ORDER BY coalesce(x.kept_until, x.finished_at), x.id LIMIT 500) AS w) AS o
   WHERE o.before < :batch::integer),
 rows AS MATERIALIZED (

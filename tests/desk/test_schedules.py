@@ -243,6 +243,16 @@ async def test_another_tenants_schedule_does_not_exist(shop: Rowlock) -> None:
     assert [item.name for item in await shop.schedules.list()] == ["s"]
 
 
+async def test_a_schedule_that_cannot_be_read_is_left_out_of_the_list(
+    desk: Desk, shop: Rowlock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b", "c"):
+        await shop.schedules.create(name, "report", every="1h", args={"n": 3})
+    await desk.store.execute("UPDATE {s}.schedules SET windows = '[{\"hours\": 7}]' WHERE name = 'b'")
+    assert [each.name for each in await shop.schedules.list()] == ["a", "c"]
+    assert "the schedule b is left out" in caplog.text
+
+
 async def test_a_name_that_another_tenant_has_is_taken_and_no_more_is_told(shop: Rowlock) -> None:
     north = shop.desk(Principal("ada", tenant="north", permissions=TEAM))
     south = shop.desk(Principal("bob", tenant="south", permissions=TEAM))

@@ -20,6 +20,13 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a schedule that cannot be read hides all others",
+        "store/rows/schedules.py",
+        "        except (InvalidOption, KeyError, TypeError, ValueError) as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        ("tests/desk/test_schedules.py::test_a_schedule_that_cannot_be_read_is_left_out_of_the_list",),
+    ),
+    Mutation(
         "a tenant is told to change the schedule of another",
         "desk/schedules.py",
         '        if await self._open().fetch("schedules", only=name, **guard.visibility):\n            message',

@@ -19,7 +19,7 @@ from rowlock.model.stored_args import shown
 from rowlock.model.times.duration import duration
 from rowlock.model.times.window import Window
 from rowlock.store.executor import SqlSession
-from rowlock.store.rows.schedules import schedule_of, unknown_schedule, values_of
+from rowlock.store.rows.schedules import readable_schedules, schedule_of, unknown_schedule, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -313,7 +313,7 @@ class Schedules:
     async def list(self) -> list[Schedule]:
         """Every schedule that the principal may see, by name."""
         guard = self._guard.acting_with(Permission.SCHEDULES_VIEW)
-        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **guard.visibility)]
+        return readable_schedules(await self._open().fetch("schedules", only=None, **guard.visibility))
 
     @property
     def _submitting(self) -> Submit:

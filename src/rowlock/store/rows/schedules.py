@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
-from rowlock.errors import ScheduleNotFound
+from rowlock.errors import InvalidOption, ScheduleNotFound
 from rowlock.model import stored_json
 from rowlock.model.schedule import Schedule
 from rowlock.model.spelling.similar_names import closest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from rowlock.store.database import Record
 
+logger = logging.getLogger("rowlock.schedules")
 _AS_THEY_ARE = (
     *("name", "kind", "cron", "every", "tz", "missed", "most_missed", "overlap", "tenant", "submitted_by", "enabled"),
     *("next_at", "last_at", "last_job", "skipped_at", "skipped_why", "version", "created_at", "updated_at"),
@@ -31,6 +33,20 @@ def schedule_of(row: Record) -> Schedule:
         windows=tuple(Window.from_json(window) for window in json.loads(row["windows"])),
         declared=None if row["declared"] is None else json.loads(row["declared"]),
     )
+
+
+def readable_schedules(rows: Iterable[Record]) -> list[Schedule]:
+    """Schedules from their rows; one that was written by hand and cannot be read is left out and logged."""
+    found = []
+    for row in rows:
+        try:
+            found.append(schedule_of(row))
+        except (InvalidOption, KeyError, TypeError, ValueError) as error:
+            logger.warning(
+                "the schedule %s is left out, its row cannot be read (%s: %s): mend it in the table schedules",
+                *(row["name"], type(error).__name__, error),
+            )
+    return found
 
 
 def values_of(schedule: Schedule) -> dict[str, object]:

@@ -18,6 +18,7 @@ import hypothesis
 import psycopg
 import pytest
 from tests.databases import SETTINGS, TEMPLATE, at, built_once, chosen_server, fresh, one_at_a_time
+from tests.memory import keep_databases_in_memory
 
 from rowlock.store.embedded import keeper, start
 
@@ -75,6 +76,7 @@ def server_url(shared_folder: Path) -> Iterator[str]:
     guard = shared_folder / "postgres.lock"
     with one_at_a_time(guard):
         held = start(shared_folder / "postgres", settings=SETTINGS, **chosen_server())
+        memory = keep_databases_in_memory(held)
     yield held.url
     with one_at_a_time(guard):
         held.close()
@@ -82,6 +84,8 @@ def server_url(shared_folder: Path) -> Iterator[str]:
             os.close(keeper.lock(held.directory / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
             os.close(keeper.lock(held.directory / "keeper.lock", fcntl.LOCK_EX))  # waits for the keeper's end
             shutil.rmtree(held.directory)
+            if memory is not None:
+                shutil.rmtree(memory)
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,11 @@ def test_the_document_is_in_step_with_the_routes() -> None:
     assert tool.returncode == 0, tool.stderr
 
 
+def test_the_document_is_made_once() -> None:
+    api = RowlockAPI(Rowlock("postgresql://nowhere/x"))
+    assert api.openapi()["paths"] is api.openapi()["paths"]
+
+
 def test_operations_have_names_tags_and_permissions_and_problems_are_problems() -> None:
     assert DOCUMENT["openapi"].startswith("3.1")
     names = [operation["operationId"] for _, _, operation in operations()]

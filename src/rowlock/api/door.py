@@ -96,6 +96,7 @@ class RowlockAPI(ApiBackend):
             trusted_proxies=trusted_proxies,
         )
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
+        self._document: dict[str, Any] | None = None
         self.asgi = self._build()
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
@@ -123,8 +124,10 @@ class RowlockAPI(ApiBackend):
         return asgi
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        return openapi.describe(self.asgi)
+        """The OpenAPI document, made at the first call: that takes a third of a second, and the event loop waits."""
+        if self._document is None:
+            self._document = openapi.describe(self.asgi)
+        return dict(self._document)  # FastAPI adds the address of the server to it
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:

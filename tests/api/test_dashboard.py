@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.api.conftest import Rest
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Accept-Encoding": "gzip, deflate, br"}
-PAGE = '<!doctype html><html><head><script type="module" src="./assets/app-1a2b.js"></script></head></html>'
+PAGE = '<!doctype html><head><base href="/" /><script type="module" src="./assets/app-1a2b.js"></script></head>'
 SCRIPT = "console.log('hello')\n" * 100
 
 
@@ -57,7 +57,7 @@ def served(make_served: Callable[..., Rest]) -> Rest:
 
 def base_of(answer: httpx.Response) -> str:
     assert answer.headers["content-type"] == "text/html; charset=utf-8", answer.text
-    return answer.text.partition('<head><base href="')[2].partition('"')[0]
+    return answer.text.partition('<base href="')[2].partition('"')[0]
 
 
 @pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/363M-KAPQ-NW11-0P", "/lanes/a.b", "/schedules/x/y?tab=runs"])

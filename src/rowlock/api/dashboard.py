@@ -37,10 +37,12 @@ _MEDIA_TYPES: Final = {
 }
 """Of this list alone, because the registry of the operating system calls scripts text on some machines."""
 _GZIP: Final = re.compile(r"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?=,|$)", re.IGNORECASE)
+_BASE: Final = re.compile(r'<base href="/"\s*/?>')
 _API: Final = re.compile(r"api(?:/|$)")
 _NOT_BUILT: Final = """<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Rowlock</title></head>
+<head><meta charset="utf-8"><base href="/"><meta name="viewport" content="width=device-width">
+<title>Rowlock</title></head>
 <body>
 <h1>The dashboard is not built</h1>
 <p>This Rowlock runs from a checkout of its source, which holds the dashboard unbuilt. Run <code>make ui</code> there,
@@ -88,7 +90,7 @@ class Dashboard:
         # script: the policy allows none inside the page.
         base = quote(request.scope.get("root_path", "").rstrip("/")) + "/"
         text = (self._folder / "index.html").read_text(encoding="utf-8") if self.is_built else _NOT_BUILT
-        body = text.replace("<head>", f'<head><base href="{html.escape(base)}">', 1)
+        body = _BASE.sub(f'<base href="{html.escape(base)}">', text, count=1)
         headers = {"Cache-Control": "no-cache", "Content-Security-Policy": CONTENT_SECURITY_POLICY}
         return Response(body, media_type="text/html", headers=headers)
 

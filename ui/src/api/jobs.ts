@@ -85,3 +85,20 @@ export const changeJob = (id: string, etag: string, body: JobChange): Promise<Jo
   );
 
 export const orderJobs = (body: BulkOrder): Promise<Operation> => bodyOf(client.POST("/api/v1/jobs/bulk", { body }));
+
+/** A bulk order under way, or what came of it. */
+export const operationQueries = {
+  one: (id: string) =>
+    queryOptions({
+      queryKey: ["operations", "one", id],
+      queryFn: ({ signal }) =>
+        bodyOf(client.GET("/api/v1/operations/{operation_id}", { params: { path: { operation_id: Number(id) } }, signal })),
+    }),
+};
+
+export const stopOperation = (id: string): Promise<Operation> =>
+  bodyOf(client.POST("/api/v1/operations/{operation_id}/cancel", { params: { path: { operation_id: Number(id) } } }));
+
+/** Jobs of one page, for an export or for rows whose progress is followed. */
+export const readJobs = (search: JobsSearch, cursor: string | null = null): Promise<JobsPage> =>
+  bodyOf(client.GET("/api/v1/jobs", { params: { query: { ...search, ...(cursor ? { cursor } : {}) } } }));

@@ -1,0 +1,11 @@
+import { Page } from "../../parts/page";
+import { Empty } from "../../parts/page-states";
+import { words } from "../../words";
+
+export default function LanePage() {
+  return (
+    <Page title={words.lanes.title}>
+      <Empty title={words.lanes.title} />
+    </Page>
+  );
+}

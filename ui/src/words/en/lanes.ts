@@ -1,0 +1,1 @@
+export const lanes = { title: "Lanes" };

@@ -1,0 +1,1 @@
+export const overview = { title: "Overview" };

@@ -1,0 +1,1 @@
+export const workers = { title: "Workers" };

@@ -12,7 +12,8 @@ OF_AUDIT: Final = "tests/desk/test_audit.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
-COUNTS: Final = "store/migrations/0014_counts.up.sql"
+COUNTS: Final = "store/migrations/0020_failure_groups.up.sql"
+FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
 
@@ -255,8 +256,8 @@ MUTATIONS: Final = (
     Mutation(
         "ends are counted before their statement is done: a requeue is taken for unreadable",
         COUNTS,
-        "a.job_id = o.id AND a.fence = o.fence",
-        "a.job_id = o.id AND a.fence = n.fence",
+        "a.job_id = o.id AND a.fence = o.fence),\n",
+        "a.job_id = o.id AND a.fence = n.fence),\n",
         (f"{OF_COUNTS}every_way_to_end_is_counted_once",),
     ),
     Mutation(
@@ -275,7 +276,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a duration equal to a bound falls into the next bucket",
-        COUNTS,
+        FIRST_COUNTS,
         "(17 - width_bucket(-p_seconds,",
         "(17 - width_bucket(-p_seconds - 1e-9,",
         (f"{OF_COUNTS}a_bucket_ends_with_its_bound",),
@@ -289,7 +290,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "readers miss what is not folded yet",
-        COUNTS,
+        FIRST_COUNTS,
         "WHERE m.bucket IS NOT NULL;",
         "WHERE false;",
         (f"{OF_COUNTS}what_is_published_is_what_the_table_says",),

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
-    from rowlock.model.job_counts import JobTotals, SeriesAnswer, SeriesBy
+    from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
@@ -627,11 +627,15 @@ class SyncStats:
         lane: str | None = None,
         limit: int = 20,
     ) -> SeriesAnswer:
-        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+        """Ends, failures, retries and durations over time: by minute, 10 minutes, hour or 4 hours.
 
         by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
         """
         return self._bridge.run(self._desk.series(window, by=by, kind=kind, lane=lane, limit=limit))
+
+    def kind(self, kind: str, window: Span = "24h") -> KindStats:
+        """How jobs of one kind ended and waited within the window, what waits and runs now, and the last error."""
+        return self._bridge.run(self._desk.kind(kind, window))
 
 
 class SyncTokens:

@@ -1,4 +1,4 @@
-"""Counts: increments that statements have appended become counts by minute, by hour and in total."""
+"""Counts: increments that statements have appended become counts by minute, by hour, in total, and failure groups."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ MOST_SERIES: Final = 2_000
 """Combinations of kind, lane and tenant counted one by one; the view stats_totals knows three quarters of this."""
 
 
+MOST_GROUPS: Final = 500
+"""Failure groups of one kind, counted once per tenant; further failures of the kind are one group, (other)."""
+
+
 async def counts(context: DutyContext, _beat: CompletedBeat) -> int:
-    """Move increments into the counts, and delete counts past their time; returns 0, as no job has changed."""
+    """Move increments into counts and failure groups, and delete old ones; returns 0, as no job has changed."""
     for _ in range(MOST_BATCHES):
         (row,) = await context.database.fetch("fold_counts", batch=FOLDED_AT_ONCE, series=MOST_SERIES)
         if row["folded"] < FOLDED_AT_ONCE:
             break
+    for _ in range(MOST_BATCHES):
+        (row,) = await context.database.fetch("fold_failures", batch=FOLDED_AT_ONCE, groups=MOST_GROUPS)
+        if row["folded"] < FOLDED_AT_ONCE:
+            break
     (pruned,) = await context.database.fetch("prune_counts")
+    if pruned["minutes"]:
+        await context.database.fetch("prune_failures")
     if pruned["hours"]:
         await context.database.fetch("forget_series")
     return 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.explanation import Explanation
+    from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job
     from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
@@ -638,6 +640,37 @@ class SyncStats:
         return self._bridge.run(self._desk.kind(kind, window))
 
 
+class SyncFailuresByCause:
+    """app.sync.failures: what app.failures does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: FailuresByCause) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, fingerprint: str, *, window: Span = "31d") -> FailureGroup:
+        """One group, with the traceback of its sample. window: the time that `within` and `steps` count."""
+        return self._bridge.run(self._desk.get(fingerprint, window=window))
+
+    def mute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Set a group aside as known: it goes on counting, and lists of open groups leave it out."""
+        return self._bridge.run(self._desk.mute(fingerprint, by=by, note=note))
+
+    def unmute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Open a muted group again."""
+        return self._bridge.run(self._desk.unmute(fingerprint, by=by, note=note))
+
+    def list(
+        self,
+        *,
+        window: Span = "24h",
+        kind: str | None = None,
+        muted: bool | None = None,
+        sort: FailureSort = "recent",
+        limit: int = 50,
+    ) -> FailureGroups:
+        """Groups with a failure within the window. muted: only muted or only open ones; None: both."""
+        return self._bridge.run(self._desk.list(window=window, kind=kind, muted=muted, sort=sort, limit=limit))
+
+
 class SyncTokens:
     """app.sync.tokens: what app.tokens does, blocking."""
 
@@ -1109,6 +1142,7 @@ class SyncDesk:
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)
+        self.failures = SyncFailuresByCause(bridge, desk.failures)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)
         self.audit = SyncAudit(bridge, desk.audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rowlock.model.failure_group import MOST_GROUPS
 from rowlock.upkeep.duty import MOST_BATCHES
 
 if TYPE_CHECKING:
@@ -14,10 +15,6 @@ FOLDED_AT_ONCE: Final = 10_000
 """Increments that one statement moves."""
 MOST_SERIES: Final = 2_000
 """Combinations of kind, lane and tenant counted one by one; the view stats_totals knows three quarters of this."""
-
-
-MOST_GROUPS: Final = 500
-"""Failure groups of one kind, counted once per tenant; further failures of the kind are one group, (other)."""
 
 
 async def counts(context: DutyContext, _beat: CompletedBeat) -> int:

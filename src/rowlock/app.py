@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rowlock.decorator import JobDecorator, NoContext
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.identity import Identity
     from rowlock.desk.jobs import Jobs
@@ -213,6 +214,11 @@ class Rowlock:
     def locks(self) -> Locks:
         """Look up the holders of locks and the jobs that wait for them."""
         return self._own_desk.locks
+
+    @property
+    def failures(self) -> FailuresByCause:
+        """Look up failures by cause, and mute known ones."""
+        return self._own_desk.failures
 
     @property
     def stats(self) -> Stats:

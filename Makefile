@@ -29,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-all test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -58,6 +58,11 @@ test: $(STAMP) ## run the tests on all cores, without the slow suites (options: 
 
 test-slow: $(STAMP) ## run the slow suites: processes killed, random steps, strange inputs (ARGS="tests/torture": one)
 	$(PYTEST) -m slow $(ARGS)
+
+# Every published number against SQL over the whole table, after a mixed run in which a worker is killed.
+JOBS ?= 50000
+test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
+	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
 test-all: $(STAMP) $(UI) chromium ## run every test: make test, make test-slow, test-browser and test-ui in one
 	$(NPM) test

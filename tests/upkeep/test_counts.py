@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import bisect
 import json
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -434,6 +435,8 @@ async def test_what_is_published_is_what_the_table_says(database_url: str) -> No
         await assert_true(app, store)
 
 
+JOBS: Final = int(os.environ.get("ROWLOCK_COUNTED_JOBS", "5000"))
+"""make test-numbers runs the test with 50,000."""
 KILLED = """
 import asyncio, os, sys
 from rowlock import Rowlock
@@ -455,7 +458,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_fifty_thousand_jobs_and_a_killed_worker_are_counted_exactly(database_url: str, tmp_path: Path) -> None:
+async def test_thousands_of_jobs_and_a_killed_worker_are_counted_exactly(database_url: str, tmp_path: Path) -> None:
     program = tmp_path / "victim.py"
     program.write_text(textwrap.dedent(KILLED), encoding="utf-8")
     async with Rowlock(database_url) as app, opened(database_url) as store:
@@ -470,7 +473,7 @@ async def test_fifty_thousand_jobs_and_a_killed_worker_are_counted_exactly(datab
             await asyncio.to_thread(victim.stdout.readline)
             await eventually(lambda: store.value("SELECT count(*) = 10 FROM {s}.jobs WHERE state = 'running'"))
             victim.send_signal(signal.SIGKILL)
-        await mixed_run(app, 50_000)
+        await mixed_run(app, JOBS)
         assert (await attempts(store))["lost"] == 10
         await assert_true(app, store)
         await fold(store)

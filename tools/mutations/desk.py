@@ -18,7 +18,30 @@ FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
 
+_VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "the scope of a permission limits nothing",
+        "desk/guard.py",
+        "            reach = _overlaps(reach, held)\n",
+        "            reach = _overlaps(reach, (EVERYTHING,) if held else held)\n",
+        ("tests/fuzz/test_scopes.py::test_an_order_reaches_what_the_scopes_of_its_permission_say",),
+    ),
+    Mutation(
+        "explain does not say that a job waits for a signal",
+        "desk/explain/reasons.py",
+        "    waits_for_steps,\n    waits_for_signal,\n",
+        "    waits_for_steps,\n",
+        (f"{_VERDICTS}a_job_of_any_source_waits_for_its_lane_and_runs[a job that waits for a signal]",),
+    ),
+    Mutation(
+        "a job that a principal submits is not run inline",
+        "tasks.py",
+        "        await observer.enqueued([job_id])\n",
+        "",
+        ("tests/testing/test_inline.py::test_a_job_that_a_principal_submits_has_run_when_submit_returns",),
+    ),
     Mutation(
         "a scope by kind reaches every kind",
         "store/sql/history.sql",

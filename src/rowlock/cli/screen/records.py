@@ -132,7 +132,10 @@ def lane_load(value: LaneLoad) -> Record:
 
 def worker(value: WorkerView) -> Record:
     """A worker."""
-    return {**members(value, without=("slots", "supervisor", "held", "set_aside")), "id": str(value.id)}
+    return {
+        **members(value, without=("slots", "supervisor", "held", "set_aside", "set_aside_rows")),
+        "id": str(value.id),
+    }
 
 
 def busy_worker(value: WorkerStatus) -> Record:

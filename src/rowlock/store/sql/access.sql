@@ -239,9 +239,16 @@ RETURNING s.token_id, (SELECT t.subject FROM {schema}.tokens t WHERE t.id = s.to
 -- name: prune_access
 -- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard. What
 -- was counted for the audit stays for a day, so that the next line can say it.
-WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}))
+WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}) AND (:only::text[] IS NULL OR 'session of token ' || s.token_id = ANY (:only::text[])))
 DELETE FROM {schema}.login_failures f
 WHERE f.since < now() - CASE WHEN f.key LIKE 'refused %' THEN interval '1 day' ELSE :within::interval END
+  AND (:only::text[] IS NULL OR 'login failures of ' || f.key = ANY (:only::text[]))
+
+-- name: old_access
+-- For prune_access when it is run in parts.
+SELECT DISTINCT 'session of token ' || s.token_id AS id FROM {schema}.sessions s
+UNION ALL
+SELECT 'login failures of ' || f.key FROM {schema}.login_failures f
 
 -- name: kind_defaults
 -- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.

@@ -95,7 +95,7 @@ SELECT count(*) AS n, min(w.key) AS low, max(w.key) AS high FROM ({keys}) AS w
 -- fragment: search_lock
 -- Checked again under the lock: jobs that changed since they were found are left alone. In id order, like every other
 -- writer.
-SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:locked::bigint[]) AND {conditions} ORDER BY j.id FOR UPDATE OF j
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:locked::bigint[]) AND {conditions} ORDER BY j.id FOR NO KEY UPDATE OF j
 
 -- fragment: search_not
 -- A job without such a value fulfils a negated term.

@@ -20,6 +20,7 @@ from rowlock.api.routes import (
     approvals,
     audit,
     bulk,
+    embed,
     health,
     items_and_logs,
     job_actions,
@@ -64,6 +65,7 @@ _ROUTES: Final = (
     access.routes,
     audit.routes,
     streams.routes,
+    embed.routes,
 )
 
 
@@ -73,6 +75,7 @@ class RowlockAPI(ApiBackend):
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
     RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
+    allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class RowlockAPI(ApiBackend):
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
         trusted_proxies: Iterable[str] | None = None,
+        allow_origins: Iterable[str] | None = None,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
         chain: tuple[Authenticator, ...] = tuple(chosen) if isinstance(chosen, Sequence) else (chosen,)
@@ -94,6 +98,7 @@ class RowlockAPI(ApiBackend):
             read_seconds=read_seconds,
             metrics=metrics,
             trusted_proxies=trusted_proxies,
+            allow_origins=allow_origins,
         )
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()

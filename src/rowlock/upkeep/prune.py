@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
+from rowlock.model.access import EMBED_LONGEST, FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, MOST_BATCHES, SMALL_BATCH
 
@@ -44,7 +44,13 @@ async def _prune_workflows(context: DutyContext) -> int:
 
 async def _prune_access(context: DutyContext) -> None:
     """Delete audit lines past their retention, expired sessions and old failed logins."""
-    await context.database.fetch("prune_access", idle=SESSION_IDLE, longest=SESSION_LONGEST, within=FAILURES_WITHIN)
+    await context.database.fetch(
+        "prune_access",
+        idle=SESSION_IDLE,
+        longest=SESSION_LONGEST,
+        within=FAILURES_WITHIN,
+        longest_embed=EMBED_LONGEST,
+    )
     if context.settings.audit_keep is None:
         return
     for _ in range(MOST_BATCHES):

@@ -75,6 +75,8 @@ class Settings:
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and CIDR networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins whose pages may use embed tokens, such as https://app.example.com."""
     serve_header_timeout: timedelta = timedelta(seconds=10)
     """Time in which the request line and headers must come."""
     serve_body_timeout: timedelta = timedelta(seconds=30)
@@ -88,9 +90,9 @@ class Settings:
     serve_connections_per_address: int = 250
     """Open connections of one address; trusted proxies are exempt."""
     serve_streams: int = 400
-    """Open streams of one server."""
+    """Open streams of one server, and as many with embed tokens."""
     serve_streams_per_caller: int = 50
-    """Open streams of one principal and token."""
+    """Open streams of one principal and token, or of one embed token."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -144,6 +146,10 @@ def _serve_token(text: str) -> str:
         # The value itself must not appear in the error.
         raise ConfigurationError(f"ROWLOCK_SERVE_TOKEN cannot be read: {message}.")
     return text
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _networks(text: str) -> tuple[str, ...]:
@@ -253,6 +259,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
+    "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),
     "ROWLOCK_SERVE_HEADER_TIMEOUT": ("serve_header_timeout", _timeout_of("ROWLOCK_SERVE_HEADER_TIMEOUT")),
     "ROWLOCK_SERVE_BODY_TIMEOUT": ("serve_body_timeout", _timeout_of("ROWLOCK_SERVE_BODY_TIMEOUT")),
     "ROWLOCK_SERVE_IDLE_TIMEOUT": ("serve_idle_timeout", _timeout_of("ROWLOCK_SERVE_IDLE_TIMEOUT")),

@@ -22,6 +22,7 @@ from rowlock.api.routes import (
     approvals,
     audit,
     bulk,
+    embed,
     failures,
     health,
     items_and_logs,
@@ -68,6 +69,7 @@ _ROUTES: Final = (
     access.routes,
     audit.routes,
     streams.routes,
+    embed.routes,
 )
 
 
@@ -76,8 +78,9 @@ class RowlockAPI(ApiBackend):
 
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
-    RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES. ui:
-    serve the dashboard. `lifespan` is for a host.
+    RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
+    allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. ui: serve the dashboard.
+    `lifespan` is for a host.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class RowlockAPI(ApiBackend):
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
         trusted_proxies: Iterable[str] | None = None,
+        allow_origins: Iterable[str] | None = None,
         ui: bool = True,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
@@ -100,6 +104,7 @@ class RowlockAPI(ApiBackend):
             read_seconds=read_seconds,
             metrics=metrics,
             trusted_proxies=trusted_proxies,
+            allow_origins=allow_origins,
         )
         self._dashboard = Dashboard() if ui else None
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))

@@ -76,11 +76,12 @@ class Server(PromptServer):
         insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
         trusted_proxies: Sequence[str] | None = None,
+        allow_origins: Sequence[str] | None = None,
         ui: bool = True,
     ) -> None:
         """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application.
 
-        trusted_proxies: None: those of the settings.
+        trusted_proxies, allow_origins: None: those of the settings.
         """
         known = _authenticators(app, auth)
         require_bind(host, known, insecure=insecure_no_auth)
@@ -89,7 +90,13 @@ class Server(PromptServer):
             raise ConfigurationError(message)
         chain = known or [Loopback(app.settings.serve_token, any_address=insecure_no_auth)]
         self.api = RowlockAPI(
-            app, auth=chain, read_only=read_only, metrics=metrics, trusted_proxies=trusted_proxies or None, ui=ui
+            app,
+            auth=chain,
+            read_only=read_only,
+            metrics=metrics,
+            trusted_proxies=trusted_proxies or None,
+            allow_origins=allow_origins,
+            ui=ui,
         )
         self.api.stream_seconds = None
         self._socket = _bound(host, port)

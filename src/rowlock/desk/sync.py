@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
+    from rowlock.model.embed_token import EmbedDetail, EmbedToken
     from rowlock.model.explanation import Explanation
     from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job
@@ -718,6 +719,52 @@ class SyncTokens:
         token: its id or name. expires_in: the token expires so long from now; unless given, as long as it was made for.
         """
         return self._bridge.run(self._desk.rotate(token, overlap=overlap, expires_in=expires_in, by=by))
+
+    def for_job(
+        self,
+        job_id: int | str,
+        *,
+        expires: Span = "15m",
+        user: str | None = None,
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token: a page of your own users follows this one job with it. It is signed, and stored nowhere.
+
+        It shows state and progress. show: also "items", "logs", "result" or "error"; arguments never. cancel: it may
+        also cancel the job. expires: a day at most. user: for whom, so that revoke_for_user() ends it too.
+        """
+        return self._bridge.run(self._desk.for_job(job_id, expires=expires, user=user, show=show, cancel=cancel))
+
+    def for_user(
+        self,
+        subject: str,
+        *,
+        tenant: str | None = None,
+        expires: Span = "15m",
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token for the jobs that one person submitted: those with this submitted_by and this tenant.
+
+        show, cancel and expires: as of for_job().
+        """
+        return self._bridge.run(self._desk.for_user(subject, tenant=tenant, expires=expires, show=show, cancel=cancel))
+
+    def revoke_for_job(self, job_id: int | str, *, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this job until now. Open streams end within seconds."""
+        return self._bridge.run(self._desk.revoke_for_job(job_id, by=by))
+
+    def revoke_for_user(self, subject: str, *, tenant: str | None = None, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this person until now. Open streams end within seconds."""
+        return self._bridge.run(self._desk.revoke_for_user(subject, tenant=tenant, by=by))
+
+    def rotate_embed_key(self, *, overlap: Span = "1d", by: str | None = None) -> None:
+        """Sign embed tokens with a new key; those of the old one are valid for the overlap. "0s" ends all at once.
+
+        A new key is made every 30 days anyway. It concerns every tenant.
+        """
+        return self._bridge.run(self._desk.rotate_embed_key(overlap=overlap, by=by))
 
     def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""

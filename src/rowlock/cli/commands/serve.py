@@ -46,6 +46,13 @@ def serve(
             help="Proxy whose X-Forwarded-For and X-Forwarded-Proto count; may be repeated.",
         ),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Origin whose pages may use embed tokens, such as https://app.example.com; may be repeated.",
+        ),
+    ] = None,
     log_level: Annotated[
         str,
         typer.Option(
@@ -67,8 +74,15 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     set_up_logging(options.pop("log_level"), as_json=context.screen.as_json)
     from rowlock.api.server import Server
 
-    auth, proxies = options.pop("auth"), options.pop("trusted_proxy")
+    auth, proxies, origins = (options.pop(name) for name in ("auth", "trusted_proxy", "allow_origin"))
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
-    server = Server(context.app, auth=known, metrics=metrics_of(context.app), trusted_proxies=proxies, **options)
+    server = Server(
+        context.app,
+        auth=known,
+        metrics=metrics_of(context.app),
+        trusted_proxies=proxies,
+        allow_origins=origins or None,
+        **options,
+    )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_signalled())

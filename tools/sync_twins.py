@@ -25,6 +25,7 @@ CLASSES = {
     "locks": "Locks",
     "stats": "Stats",
     "failures": "FailuresByCause",
+    "views": "SavedViews",
     "tokens": "Tokens",
     "roles": "Roles",
     "audit": "Audit",

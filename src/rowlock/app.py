@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.sync import SyncDesk
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.flow.enqueue.producer import EnqueueObserver
@@ -219,6 +220,11 @@ class Rowlock:
     def failures(self) -> FailuresByCause:
         """Look up failures by cause, and mute known ones."""
         return self._own_desk.failures
+
+    @property
+    def views(self) -> SavedViews:
+        """Look up, keep, change and delete saved searches."""
+        return self._own_desk.views
 
     @property
     def stats(self) -> Stats:
@@ -597,7 +603,7 @@ class Rowlock:
             name,
             chosen,
             slots,
-            rowlock.__version__,
+            self.settings.app_version or rowlock.__version__,
             claims,
             origin,
             alone=tested and not claims,

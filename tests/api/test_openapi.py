@@ -202,6 +202,7 @@ class There:
             "token_id": lambda: self._post("tokens", name="t", roles=["platform_admin"]),
             "rule_id": lambda: self._post("approvals/rules", kind="greet"),
             "operation_id": self._operation,
+            "view_id": lambda: self._post("views", name=self._name()),
             "fingerprint": self._failure,
             "workflow_id": self._workflow,
             "/limits/gates/key": self._gate,

@@ -33,8 +33,10 @@ from rowlock.api.routes import (
     limits,
     locks,
     schedules,
+    search,
     stats,
     streams,
+    views,
     workers,
     workflows,
 )
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
+    search.routes,
     bulk.routes,
     items_and_logs.routes,
     job_actions.orders,
@@ -66,6 +69,7 @@ _ROUTES: Final = (
     locks.routes,
     stats.routes,
     failures.routes,
+    views.routes,
     access.routes,
     audit.routes,
     streams.routes,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submit
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
@@ -165,6 +166,13 @@ class DeskBase:
         from rowlock.desk.failures import FailuresByCause
 
         return FailuresByCause(self._resources.database, self._guard)
+
+    @cached_property
+    def views(self) -> SavedViews:
+        """Searches that people keep."""
+        from rowlock.desk.views import SavedViews
+
+        return SavedViews(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:

@@ -181,7 +181,7 @@ class Stats:
             kind,
             found.since,
             found.now - found.since,
-            end_counts([dict(row) for row in found.rows]),
+            end_counts(found.rows),
             lane=now["lane"],
             due=waiting.due if waiting else Count(0),
             scheduled=waiting.scheduled if waiting else Count(0),
@@ -280,9 +280,7 @@ async def _throughput(snapshot: SqlExecutor) -> Throughput:
 
 
 def _kind_totals(counted: Sequence[Record], running: Mapping[tuple[str, str], int]) -> list[KindTotals]:
-    counts = {
-        key: end_counts([dict(row) for row in group]) for key, group in groupby(counted, key=itemgetter("kind", "lane"))
-    }
+    counts = {key: end_counts(group) for key, group in groupby(counted, key=itemgetter("kind", "lane"))}
     active = dict(running)
     if (OTHER, OTHER) in counts:
         # Kinds beyond the most series are counted as (other): their running jobs, too, or starts would go down.
@@ -302,9 +300,9 @@ def _series(found: Sequence[Record], moments: Sequence[datetime], by: SeriesBy |
         ends[row["name"]] = ends.get(row["name"], 0) + (row["n"] if row["measure"] != "wait" else 0)
     ranked = sorted(ends, key=lambda name: (-ends[name], name or ""))
     shown = {name: name if name in ranked[:limit] else OTHER for name in ranked}
-    rows: dict[tuple[str | None, datetime], list[Mapping[str, object]]] = {}
+    rows: dict[tuple[str | None, datetime], list[Record]] = {}
     for row in found:
-        rows.setdefault((shown[row["name"]], row["at"]), []).append(dict(row))
+        rows.setdefault((shown[row["name"]], row["at"]), []).append(row)
     return [
         CountSeries(
             name,

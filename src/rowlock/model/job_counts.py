@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rowlock.model.state import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowlock.model.count import Count
@@ -149,17 +149,17 @@ class KindStats:
         return self.counts.ended.get("failed", 0) / ended if ended else 0.0
 
 
-def end_counts(rows: Sequence[Mapping[str, object]]) -> EndCounts:
+def end_counts(rows: Iterable[Mapping[str, Any]]) -> EndCounts:
     """From rows with outcome, state, measure, bucket, n and seconds."""
     ended: dict[str, int] = {}
     attempts: dict[tuple[str, bool], int] = {}
     buckets = {"run": [0] * (len(BOUNDS) + 1), "wait": [0] * (len(BOUNDS) + 1)}
     seconds, reopened = {"run": 0.0, "wait": 0.0}, 0
     for row in rows:
-        outcome, state, measure, n = str(row["outcome"]), str(row["state"]), str(row["measure"]), int(str(row["n"]))
+        outcome, state, measure, n = row["outcome"], row["state"], row["measure"], row["n"]
         if measure in buckets:
-            buckets[measure][int(str(row["bucket"]))] += n
-            seconds[measure] += float(str(row["seconds"]))
+            buckets[measure][row["bucket"]] += n
+            seconds[measure] += row["seconds"]
         if measure == "wait":
             continue
         if state in FINAL:

@@ -24,6 +24,8 @@ _RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemCode], .
     ((errors.BulkRefused,), CODES["bulk-refused"]),
     ((errors.OperationNotFound,), CODES["operation-not-found"]),
     ((errors.FailureGroupNotFound,), CODES["failure-group-not-found"]),
+    ((errors.ViewNotFound,), CODES["view-not-found"]),
+    ((errors.ViewExists,), CODES["conflict"]),
     ((errors.RuleNotFound,), CODES["rule-not-found"]),
     ((errors.ScheduleNotFound,), CODES["schedule-not-found"]),
     ((errors.LimitNotFound,), CODES["limit-not-found"]),

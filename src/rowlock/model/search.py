@@ -281,6 +281,11 @@ def _written(value: Value, *, args: bool) -> str:
     return f"{low}..{high}" if value.op == ".." else value.op.replace("=", "" if value.op == "=" else "=") + low
 
 
+def written_text(text: str) -> str:
+    """A text as a value of a search: as it is, or in quotes where it needs them."""
+    return _written(Text(text), args=False)
+
+
 def _point_text(point: int | timedelta | WrittenTime) -> str:
     return humanise(point) if isinstance(point, timedelta) else str(point)
 

@@ -144,7 +144,7 @@ class _Composer:
 
     def _texts(self, term: Term, texts: Sequence[Text]) -> str:
         exact = [value.text for value in texts if not value.prefix]
-        likes = [_like(value.text) for value in texts if value.prefix]
+        likes = [like_prefix(value.text) for value in texts if value.prefix]
         values: dict[str, object] = {"exact": exact, "likes": likes}
         if term.field == "lane":
             values |= self._lanes(texts)
@@ -155,7 +155,7 @@ class _Composer:
         return self._use("search_texts" if likes else "search_exact", values, term.field)
 
     def _named(self, name: str, texts: Sequence[Text]) -> str:
-        likes = [_like(value.text) for value in texts]
+        likes = [like_prefix(value.text) for value in texts]
         numbers = [number for value in texts if (number := number_of(value.text)) is not None]
         return self._use("search_id" if name == "id" else "search_free", {"ids": numbers, "likes": likes})
 
@@ -233,7 +233,8 @@ def _nested(path: Sequence[str], leaf: object) -> dict[str, Any]:
     return cast("dict[str, Any]", leaf)
 
 
-def _like(prefix: str) -> str:
+def like_prefix(prefix: str) -> str:
+    """The LIKE pattern of texts with this beginning."""
     return prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 

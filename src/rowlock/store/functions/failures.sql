@@ -59,11 +59,14 @@ BEGIN
   moved AS MATERIALIZED (
     SELECT d.fingerprint, d.tenant, min(d.at) AS first_seen, max(d.at) AS last_seen,
            coalesce(sum(d.n) FILTER (WHERE d.ended), 0) AS failed, coalesce(sum(d.n) FILTER (WHERE NOT d.ended), 0) AS retried,
-           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC))[1] AS job_id
+           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC))[1] AS job_id,
+           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC) FILTER (WHERE d.ended))[1] AS failed_id,
+           max(d.at) FILTER (WHERE d.ended) AS failed_at
       FROM named d GROUP BY 1, 2)
   UPDATE {schema}.failure_groups g
      SET first_seen = least(g.first_seen, m.first_seen), last_seen = greatest(g.last_seen, m.last_seen),
          failed = g.failed + m.failed, retried = g.retried + m.retried, last_job_id = m.job_id,
+         last_failed_id = coalesce(m.failed_id, g.last_failed_id), last_failed_at = coalesce(m.failed_at, g.last_failed_at),
          error = coalesce(s.error, g.error), sampled_at = CASE WHEN s.error IS NULL THEN g.sampled_at ELSE m.last_seen END
     FROM moved m
     LEFT JOIN LATERAL (

@@ -100,6 +100,20 @@ FROM (
       SELECT CASE WHEN nullif(current_setting('rowlock.within', true), '') IS NULL
                   THEN date_trunc('minute', clock_timestamp() - interval '5 min', 'UTC') ELSE x.since END AS since) AS s OFFSET 0) AS w OFFSET 0) AS t;
 
+CREATE OR REPLACE VIEW {schema}.stats_failures AS
+WITH by_kind AS MATERIALIZED (
+  SELECT e.kind, sum(e.n)::bigint AS ended, (coalesce(sum(e.n) FILTER (WHERE e.state = 'failed'), 0))::bigint AS failed
+  FROM {schema}.stats_window_ends e GROUP BY e.kind),
+last AS (
+  SELECT DISTINCT ON (f.kind) f.kind, f.id FROM (
+    SELECT j.kind, j.id, j.finished_at FROM {schema}.jobs j
+    WHERE j.state = 'failed' AND j.finished_at < 'infinity' AND j.finished_at >= (SELECT w.since FROM {schema}.stats_window w)
+    ORDER BY j.finished_at DESC LIMIT 5000) AS f
+  ORDER BY f.kind, f.finished_at DESC, f.id DESC)
+SELECT b.kind, b.ended, b.failed, false AS capped, b.failed::double precision / b.ended AS rate,
+       l.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
+FROM by_kind b LEFT JOIN last l ON l.kind = b.kind LEFT JOIN {schema}.jobs j ON j.id = l.id;
+
 CREATE OR REPLACE VIEW {schema}.stats_counts AS
 SELECT 'minute' AS step, c.since, c.kind, c.lane, c.tenant, c.outcome, c.state, c.measure, c.bucket, c.n, c.seconds
 FROM {schema}.counts_by_minute c
@@ -118,4 +132,4 @@ WHERE m.bucket IS NOT NULL;
 DROP VIEW {schema}.stats_window_counts, {schema}.stats_windows;
 DROP FUNCTION {schema}.failures_fold(integer, integer),
   {schema}.failure_fingerprint(text, jsonb), {schema}.failure_message(text);
-DROP TABLE {schema}.saved_views, {schema}.failures_by_hour, {schema}.failure_groups, {schema}.failure_increments, {schema}.counts_by_ten_minutes;
+DROP TABLE {schema}.deploys, {schema}.saved_views, {schema}.failures_by_hour, {schema}.failure_groups, {schema}.failure_increments, {schema}.counts_by_ten_minutes;

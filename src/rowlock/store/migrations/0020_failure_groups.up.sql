@@ -1,6 +1,6 @@
--- Three things for pages that people look at. Counts by ten minutes, so that a chart of a day reads 144 steps instead of
+-- Four things for pages that people look at. Counts by ten minutes, so that a chart of a day reads 144 steps instead of
 -- 1,440, and a sum over a day reads hours. Failure groups: failures of the same cause, with their counts and a sample, written only by
--- failures. Searches that people keep. Online: new tables, functions and views; the counts of the last day are copied while the
+-- failures. Searches that people keep, and versions of the application. Online: new tables, functions and views; the counts of the last day are copied while the
 -- duty that moves counts leaves (it only tries the lock), which takes about a second for a million rows.
 -- For code made for version 2 or later.
 CREATE TABLE {schema}.counts_by_ten_minutes (
@@ -25,7 +25,7 @@ CREATE TABLE {schema}.failure_groups (
   fingerprint text, tenant text, kind text NOT NULL,
   first_seen timestamptz NOT NULL, last_seen timestamptz NOT NULL,
   failed bigint NOT NULL DEFAULT 0, retried bigint NOT NULL DEFAULT 0,
-  last_job_id bigint, error jsonb, sampled_at timestamptz,
+  last_job_id bigint, last_failed_id bigint, last_failed_at timestamptz, error jsonb, sampled_at timestamptz,
   muted_at timestamptz, muted_by text, note text,
   PRIMARY KEY (fingerprint, tenant)) WITH (fillfactor = 50);
 CREATE INDEX failure_groups_kind ON {schema}.failure_groups (kind);
@@ -33,6 +33,9 @@ CREATE TABLE {schema}.failures_by_hour (
   fingerprint text, tenant text, since timestamptz, n bigint NOT NULL, PRIMARY KEY (fingerprint, tenant, since))
   WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX failures_by_hour_since ON {schema}.failures_by_hour (since);
+
+-- Versions of the application, by their first worker: rows of workers are removed a day after they have gone.
+CREATE TABLE {schema}.deploys (version text PRIMARY KEY, first_seen timestamptz NOT NULL DEFAULT clock_timestamp());
 
 -- tenant: NULL for people of no tenant. Two people may give their views the same name.
 CREATE TABLE {schema}.saved_views (
@@ -92,11 +95,14 @@ BEGIN
   moved AS MATERIALIZED (
     SELECT d.fingerprint, d.tenant, min(d.at) AS first_seen, max(d.at) AS last_seen,
            coalesce(sum(d.n) FILTER (WHERE d.ended), 0) AS failed, coalesce(sum(d.n) FILTER (WHERE NOT d.ended), 0) AS retried,
-           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC))[1] AS job_id
+           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC))[1] AS job_id,
+           (array_agg(d.job_id ORDER BY d.at DESC, d.job_id DESC) FILTER (WHERE d.ended))[1] AS failed_id,
+           max(d.at) FILTER (WHERE d.ended) AS failed_at
       FROM named d GROUP BY 1, 2)
   UPDATE {schema}.failure_groups g
      SET first_seen = least(g.first_seen, m.first_seen), last_seen = greatest(g.last_seen, m.last_seen),
          failed = g.failed + m.failed, retried = g.retried + m.retried, last_job_id = m.job_id,
+         last_failed_id = coalesce(m.failed_id, g.last_failed_id), last_failed_at = coalesce(m.failed_at, g.last_failed_at),
          error = coalesce(s.error, g.error), sampled_at = CASE WHEN s.error IS NULL THEN g.sampled_at ELSE m.last_seen END
     FROM moved m
     LEFT JOIN LATERAL (
@@ -217,6 +223,11 @@ BEGIN
   RETURN cardinality(v_taken);
 END $$;
 
+-- Failures of before, the newest 10,000: so that pages that show what failed last are not empty at first.
+INSERT INTO {schema}.failure_increments (at, job_id, n, ended, fingerprint, kind, tenant)
+SELECT f.finished_at, f.id, 1, true, {schema}.failure_fingerprint(f.kind, f.errors), f.kind, coalesce(f.tenant, '')
+FROM (SELECT j.* FROM {schema}.jobs j WHERE j.state = 'failed' AND j.finished_at < 'infinity' ORDER BY j.finished_at DESC LIMIT 10000) AS f;
+
 -- Every count of a minute, of ten minutes or of an hour, moved or not. A reader chooses one step and a range of since.
 CREATE OR REPLACE VIEW {schema}.stats_counts AS
 SELECT 'minute' AS step, c.since, c.kind, c.lane, c.tenant, c.outcome, c.state, c.measure, c.bucket, c.n, c.seconds
@@ -273,6 +284,22 @@ LEFT JOIN LATERAL (
 
 CREATE OR REPLACE VIEW {schema}.stats_window_ends AS
 SELECT c.kind, c.lane, c.tenant, c.state, c.n FROM {schema}.stats_window_counts c WHERE c.name = 'window' AND c.kind IS NOT NULL;
+
+-- What failed last is in the failure groups, folded or not: a handful of rows per kind.
+CREATE OR REPLACE VIEW {schema}.stats_failures AS
+WITH by_kind AS MATERIALIZED (
+  SELECT e.kind, sum(e.n)::bigint AS ended, (coalesce(sum(e.n) FILTER (WHERE e.state = 'failed'), 0))::bigint AS failed
+  FROM {schema}.stats_window_ends e GROUP BY e.kind),
+last AS (
+  SELECT DISTINCT ON (f.kind) f.kind, f.id FROM (
+    SELECT g.kind, g.last_failed_id AS id, g.last_failed_at AS at FROM {schema}.failure_groups g WHERE g.last_failed_id IS NOT NULL
+    UNION ALL
+    SELECT i.kind, i.job_id, i.at FROM {schema}.failure_increments i WHERE i.ended) AS f
+  WHERE f.at >= (SELECT w.since FROM {schema}.stats_window w)
+  ORDER BY f.kind, f.at DESC, f.id DESC)
+SELECT b.kind, b.ended, b.failed, false AS capped, b.failed::double precision / b.ended AS rate,
+       j.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
+FROM by_kind b LEFT JOIN last l ON l.kind = b.kind LEFT JOIN {schema}.jobs j ON j.id = l.id AND j.state = 'failed';
 
 CREATE OR REPLACE VIEW {schema}.stats_throughput AS
 SELECT t.n AS ended, false AS capped, t.counted_for,

@@ -227,8 +227,9 @@ GROUP BY 1, 2 ORDER BY 1, 2
 SELECT r.kind, r.lane, count(*) AS n FROM {schema}.jobs r WHERE r.state = 'running' GROUP BY r.kind, r.lane
 
 -- name: series_since
--- The beginning of the first step of a window, by the database's clock.
-SELECT date_bin(make_interval(secs => :step::float8), clock_timestamp() - :window::interval, timestamptz 'epoch') AS since,
+-- The beginning of the first step of a window, by the database's clock. The statements after it in this transaction are
+-- planned for their own window: a plan for any window expects a handful of rows, and sorts a day of them.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), date_bin(make_interval(secs => :step::float8), clock_timestamp() - :window::interval, timestamptz 'epoch') AS since,
        clock_timestamp() AS now
 
 -- name: stats_series
@@ -243,8 +244,8 @@ WHERE c.step = :counted::text AND c.since >= :since::timestamptz AND c.since < '
 GROUP BY 1, 2, 3, 4, 5, 6
 
 -- name: kind_now
--- Running jobs of a kind by their own index, and its last failure among the newest 5,000, if the caller may see it. The lane is the one
--- that names the kind, else the one that takes the rest.
+-- Running jobs of a kind by their own index, and its last failure that the caller may see, from the failure groups of the
+-- kind. The lane is the one that names the kind, else the one that takes the rest.
 SELECT (SELECT count(*) FROM {schema}.jobs r WHERE r.state = 'running' AND r.kind = :kind::text) AS running,
        (SELECT l.name FROM {schema}.lanes l WHERE :kind::text = ANY (l.kinds) OR '*' = ANY (l.kinds)
          ORDER BY :kind::text = ANY (l.kinds) DESC, l.name LIMIT 1) AS lane,
@@ -252,7 +253,8 @@ SELECT (SELECT count(*) FROM {schema}.jobs r WHERE r.state = 'running' AND r.kin
 FROM (SELECT 1) AS one
 LEFT JOIN LATERAL (
   SELECT j.id, j.finished_at, j.errors FROM (
-    SELECT x.* FROM {schema}.jobs x
-    WHERE x.state = 'failed' AND x.finished_at >= :since::timestamptz AND x.finished_at < 'infinity'
-    ORDER BY x.finished_at DESC LIMIT 5000) AS j
-  WHERE j.kind = :kind::text AND {visible} ORDER BY j.finished_at DESC, j.id DESC LIMIT 1) AS f ON true
+    SELECT g.last_failed_id AS id, g.last_failed_at AS at FROM {schema}.failure_groups g WHERE g.kind = :kind::text
+    UNION ALL
+    SELECT i.job_id, i.at FROM {schema}.failure_increments i WHERE i.kind = :kind::text AND i.ended) AS l
+  JOIN {schema}.jobs j ON j.id = l.id AND j.state = 'failed'
+  WHERE l.at >= :since::timestamptz AND {visible} ORDER BY l.at DESC, l.id DESC LIMIT 1) AS f ON true

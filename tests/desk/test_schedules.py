@@ -243,6 +243,20 @@ async def test_another_tenants_schedule_does_not_exist(shop: Rowlock) -> None:
     assert [item.name for item in await shop.schedules.list()] == ["s"]
 
 
+async def test_a_name_that_another_tenant_has_is_taken_and_no_more_is_told(shop: Rowlock) -> None:
+    north = shop.desk(Principal("ada", tenant="north", permissions=TEAM))
+    south = shop.desk(Principal("bob", tenant="south", permissions=TEAM))
+    await north.schedules.create("s", "report", every="1h", args={"n": 3})
+    with pytest.raises(WrongState) as own:
+        await north.schedules.create("s", "report", every="2h", args={"n": 3})
+    assert "There is a schedule 's' already. Change it instead" in str(own.value)
+    with pytest.raises(WrongState) as other:
+        await south.schedules.create("s", "report", every="2h", args={"n": 3})
+    assert str(other.value).startswith("The name 's' is taken. Take another one")
+        str(other.value) == "The name 's' is taken. Take another one, such as one that begins with your tenant's name."
+    )
+
+
 async def test_the_doctor_tells_of_schedules_nobody_can_run(desk: Desk, shop: Rowlock) -> None:
     await shop.schedules.declare()
     await shop.schedules.create("lost", "report", every="1h", args={"n": 3})

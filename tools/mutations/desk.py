@@ -22,6 +22,13 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a tenant is told to change the schedule of another",
+        "desk/schedules.py",
+        '        if await self._open().fetch("schedules", only=name, **guard.visibility):\n            message',
+        "        if guard:\n            message",
+        ("tests/desk/test_schedules.py::test_a_name_that_another_tenant_has_is_taken_and_no_more_is_told",),
+    ),
+    Mutation(
         "the scope of a permission limits nothing",
         "desk/guard.py",
         "            reach = _overlaps(reach, held)\n",

@@ -156,7 +156,7 @@ class Schedules:
         tenant: str | None = None,
         enabled: bool = True,
     ) -> Schedule:
-        """Create a schedule, first due at its next slot; WrongState if there is one of that name."""
+        """Create a schedule, first due at its next slot; WrongState if there is one of that name, in any tenant."""
         self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=kind)
         who = self._guard.principal
         if tenant is not None and tenant != who.tenant:
@@ -180,7 +180,12 @@ class Schedules:
             if made is not None:
                 await self._record(session, "schedule.create", None, made)
                 return made
-        message = f"There is a schedule {name!r} already. Change it instead, or take another name."
+        guard = self._guard.acting_with(Permission.SCHEDULES_VIEW)
+        if await self._open().fetch("schedules", only=name, **guard.visibility):
+            message = f"There is a schedule {name!r} already. Change it instead, or take another name."
+        else:
+            # One that the principal may not see: names are unique over all tenants, and nothing else of it is told.
+            message = f"The name {name!r} is taken. Take another one, such as one that begins with your tenant's name."
         raise WrongState(message)
 
     @changes(Permission.SCHEDULES_MANAGE, scoped=True)

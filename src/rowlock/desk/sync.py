@@ -1086,7 +1086,7 @@ class SyncSchedules:
         tenant: str | None = None,
         enabled: bool = True,
     ) -> Schedule:
-        """Create a schedule, first due at its next slot; WrongState if there is one of that name."""
+        """Create a schedule, first due at its next slot; WrongState if there is one of that name, in any tenant."""
         return self._bridge.run(
             self._desk.create(
                 name,

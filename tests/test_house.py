@@ -21,6 +21,7 @@ TESTED_ELSEWHERE: Final = {
     "api/test_door.py": "api/dependencies api/invalid_requests api/problems api/routing api/routes/health",
     "api/test_openapi.py": "api/openapi_links api/schemas/* api/routes/kinds",
     "api/test_access.py": "api/routes/access api/routes/bulk api/routes/locks api/routes/workers",
+    "api/routes/test_embed.py": "api/auth/origins desk/embedded_jobs",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",
     "cli/test_usage.py": "cli/command cli/context cli/find_app cli/root",
@@ -108,7 +109,8 @@ MOST_MODULES: Final = 15
 LARGER: Final = {
     "model": 44,  # one value a file
     "desk": 38,  # one subject a file
-    "api/routes": 20,  # one subject a file
+    "api/routes": 24,  # one subject a file
+    "api/schemas": 20,  # one subject a file
     "cli/commands": 30,  # one subject a file
 }
 DOORS: Final = ("api", "cli", "web")

@@ -68,6 +68,30 @@ def test_a_job_that_has_not_failed_for_long_is_not_reported_any_more(jobs: SetAs
     assert jobs.report() is None
 
 
+def test_a_row_of_another_table_is_named_in_words_and_reported_beside_the_jobs(
+    jobs: SetAside, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.begin("worker 7", "prune_workers", "not this one")
+    jobs.begin(7, "finish", "held")
+    clock.now += 5
+    report = said(jobs)
+    assert (report["count"], len(report["jobs"])) == (1, 1)
+    assert report["rows"] == [{"row": "worker 7", "step": "prune_workers", "error": "not this one", "seconds": 5.0}]
+    assert caplog.messages[0] == ("worker 7 is set aside, its prune_workers fails: not this one; other rows go on")
+    jobs.end("worker 7", "prune_workers")
+    assert "rows" not in said(jobs)
+
+
+def test_a_row_that_has_not_failed_for_long_is_forgotten_and_that_is_logged(
+    jobs: SetAside, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.begin(7, "release", "not this one")
+    clock.now += 121
+    assert jobs.report() is None
+    assert len(jobs) == 0
+    assert "its release has not failed again" in caplog.text
+
+
 def test_thousands_of_jobs_fill_neither_the_log_nor_the_beat(jobs: SetAside, caplog: pytest.LogCaptureFixture) -> None:
     for job_id in range(1, 3001):
         jobs.begin(job_id, "claim", "refused")

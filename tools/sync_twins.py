@@ -24,6 +24,7 @@ CLASSES = {
     "workers": "Workers",
     "locks": "Locks",
     "stats": "Stats",
+    "failures": "FailuresByCause",
     "tokens": "Tokens",
     "roles": "Roles",
     "audit": "Audit",

@@ -38,6 +38,7 @@ RowlockError
 ├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
 ├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
 ├── OperationNotFound         no such bulk operation
+├── FailureGroupNotFound      no failures with that fingerprint
 ├── RuleNotFound              no such approval rule
 ├── ScheduleNotFound          no schedule has that name
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
@@ -257,6 +258,10 @@ class BulkRefused(RowlockError):
 
 class OperationNotFound(RowlockError):
     """No such bulk operation."""
+
+
+class FailureGroupNotFound(RowlockError):
+    """No failures with that fingerprint, or the last one is longer ago than 31 days."""
 
 
 class RuleNotFound(RowlockError):

@@ -386,6 +386,14 @@ class KindSubmitter:
         made = await task.submit(args, options, connection)
         return made.id, made.what
 
+    async def committed(self, job_id: int, what: str) -> bool:
+        """Whether rowlock.testing has run the job, which is committed now, on the spot."""
+        observer = self._producer.observer
+        if observer is None or what == "kept":
+            return False
+        await observer.enqueued([job_id])
+        return True
+
     async def encoded(self, kind: str, args: Args) -> Encoded:
         """Arguments as they are stored, checked by the kind's code if it is here."""
         try:

@@ -74,6 +74,7 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
+    | {"list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
 SHOWS_NOTHING: Final = frozenset(
@@ -157,11 +158,23 @@ class World:
         await self.rest.store.gate("org:7")
         await self.rest.store.gate("unused")
         await rate(self.rest.store, "org:7", Rate(1))
+        await self.rest.store.execute(
+            "INSERT INTO {s}.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
+            "VALUES ('f00d', $1, 'greet', now(), now())",
+            TENANT,
+        )
 
     async def request(self, case: Case) -> dict[str, Any]:
         """Path, body and query of a request that can succeed, on things made for it."""
         app, how = self.rest.app, case.how
-        names = {"name": "front", "kind": "greet", "worker": "w", "key": "org:7", "operation_id": "1"}
+        names = {
+            "name": "front",
+            "kind": "greet",
+            "worker": "w",
+            "key": "org:7",
+            "operation_id": "1",
+            "fingerprint": "f00d",
+        }
         if "{job_id}" in case.path or "{workflow_id}" in case.path:
             names |= await self._job(case)
         names |= await self._other_things(case)

@@ -74,6 +74,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "rule_id": "1",
         "workflow_id": ids.encode_workflow(1),
         "key": "org:7",
+        "fingerprint": "f00d",
         **known,
     }
     headers = {"Sec-Fetch-Site": "same-origin"} | (
@@ -89,6 +90,10 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rest.app.schedules.create("front", "greet", every="1h", args={"name": "x"})
     await rest.store.gate("org:7")
     await rate(rest.store, "org:7", Rate(1))
+    await rest.store.execute(
+        "INSERT INTO {s}.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
+        "VALUES ('f00d', '', 'greet', now(), now())"
+    )
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
     await rest.store.connection.execute("SELECT rowlock.workflow_adopt($1)", ids.decode(job["id"]))

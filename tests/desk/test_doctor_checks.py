@@ -10,7 +10,7 @@ from rowlock.desk.doctor import Doctor
 from rowlock.model import ids
 from rowlock.model.count import Count
 from rowlock.model.lane import Lane
-from rowlock.model.workload import Backlog, LaneLoad, SetAsideView, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import Backlog, LaneLoad, SetAsideRowView, SetAsideView, Status, WorkerStatus, WorkerView
 from rowlock.settings import Settings
 from rowlock.store.connections.probes import PoolerCheck
 from rowlock.store.schema.migrate import SchemaStatus
@@ -42,6 +42,7 @@ PENDING: dict[str, Any] = {"id": 7, "n": 1000, "age": timedelta(days=2), "roles"
 SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
 QUIET: dict[str, Any] = {"id": 7, "n": 2, "lane": "front", "stall_after": None, "age": timedelta(hours=2)}
 ASIDE = SetAsideView(7, "finish", "canceled due to lock timeout", timedelta(minutes=1), "process 7 (psql)")
+ROW = SetAsideRowView("worker 3", "prune_workers", "no", timedelta(minutes=1))
 QUEUE: dict[str, Any] = {"usage": 0.5, "pid": 7, "who": "psql", "age": timedelta(hours=2)}
 ORPHANS = {"name": "orphans", "age": timedelta(hours=1)}
 
@@ -105,10 +106,12 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
         (doctor_checks.quarantined([{"id": None, "n": 0, "age": None}]), "ok", "no recent failure"),
         (doctor_checks.upkeep([ORPHANS], status(worker())), "warn", "orphans was 1h ago"),
         (doctor_checks.upkeep([ORPHANS], status()), "ok", "rests"),
-        (doctor_checks.set_aside(status(worker())), "ok", "no job is"),
-        (doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "3 jobs wait"),
-        (doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "for 1m: its finish"),
-        (doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "process 7 (psql)"),
+        (*doctor_checks.set_aside(status(worker())), "ok", "no row is"),
+        (*doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "3 jobs wait"),
+        (*doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "for 1m: its finish"),
+        (*doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "process 7 (psql)"),
+        (*doctor_checks.set_aside(status(worker(set_aside_rows=[ROW]))), "warn", "passes over worker 3"),
+        (*doctor_checks.set_aside(status(worker(set_aside_rows=[ROW]))), "warn", "for 1m: its prune_workers fails: no"),
         (doctor_checks.notify_queue([QUEUE | {"usage": 0.0}]), "ok", "is read"),
         (doctor_checks.notify_queue([QUEUE]), "warn", "50% full"),
         (doctor_checks.notify_queue([QUEUE]), "warn", "process 7 (psql) has been in a transaction for 2h"),

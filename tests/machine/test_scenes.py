@@ -172,6 +172,18 @@ def test_a_lost_job_of_a_kind_that_is_held_waits_for_a_person(machine: Scripted)
     assert machine.newest().state is State.PENDING
 
 
+def test_every_end_is_counted_once(machine: Scripted) -> None:
+    for state in (0, 2, 3):
+        machine.enqueue(0, 2, 0)
+        machine.claim_one(0, 0, 0)
+        machine.finish(0, 0, state)
+    machine.enqueue(0, 2, 0)
+    machine.cancel(0, 0, 0)
+    ended = [State.COMPLETED, State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED]
+    assert machine.states() == ended
+    machine.db.run(machine.ends.check(machine.db.observer))
+
+
 def test_a_job_that_expired_is_told_by_its_hook(machine: Scripted) -> None:
     machine.enqueue_with_times(0, 3, 0)
     machine.lapse(1, 0, 0)

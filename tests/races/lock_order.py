@@ -367,7 +367,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "worker_drain": {"id": None, "name": "w"},
         "lane_delete": {"name": "l2"},
         "lane_cap": {"name": "default"},
-        "lane_rate": {"name": None},
+        "lane_rate": {"only": None},
         "lane_rate_enter": {"free": 5},
         "operation_cancel": {"id": 2},
         "operation_advance": {"id": 2, "was": 0, "cursor": 1, "state": "running", "done": 0, "skipped": 0, "failed": 0},

@@ -20,6 +20,17 @@ async def test_all_but_the_refused_are_written_once() -> None:
     assert sorted(written) == [0, 1, 2, 4, 5, 6, 7, 9]
 
 
+async def test_each_row_that_fails_alone_is_named_with_its_error() -> None:
+    refused: list[tuple[int, str]] = []
+
+    async def write(some: list[int]) -> None:
+        if {3, 8} & set(some):
+            raise WriteRefused("not this one")
+
+    await in_halves(list(range(10)), write, refused=lambda row, error: refused.append((row, str(error))))
+    assert refused == [(3, "not this one"), (8, "not this one")]
+
+
 async def test_an_outage_ends_it() -> None:
     tries: list[list[int]] = []
 

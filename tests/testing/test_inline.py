@@ -3,12 +3,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import asyncpg
+import httpx
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from tests.store.callers.neighbours import dialect
 from tests.waiting import let_others_run
+
+from rowlock.api import RowlockAPI
+from rowlock.api.auth.trusted import TrustedAuth
+from rowlock.model.access import Permission, Principal
 
 if TYPE_CHECKING:
     from tests.testing.shop import Shop
@@ -77,6 +82,48 @@ async def test_what_is_not_due_waits(kit: Kit, shop: Shop) -> None:
         await shop.report.options(run_in="1h").enqueue(org_id=1)
         await shop.report.options(approval=True).enqueue(org_id=2)
     assert shop.said == []
+
+
+@pytest.fixture
+def clerk() -> Principal:
+    """May submit jobs and read its own."""
+    return Principal("clerk", "acme", frozenset({Permission.SUBMIT, Permission.READ}))
+
+
+async def test_a_job_that_a_principal_submits_has_run_when_submit_returns(
+    kit: Kit, shop: Shop, clerk: Principal
+) -> None:
+    with kit.inline():
+        made = await shop.app.desk(clerk).jobs.submit("report", {"org_id": 1})
+        assert shop.said == ["report 1 1"]
+        assert (made.what, made.job.state, made.job.submitted_by) == ("created", "completed", "clerk")
+        kept = await shop.app.desk(clerk).jobs.submit("report", {"org_id": 2}, unique_key="k", run_in="1h")
+        again = await shop.app.desk(clerk).jobs.submit("report", {"org_id": 2}, unique_key="k", on_conflict="keep")
+        assert (again.what, again.job.id, again.job.state) == ("kept", kept.job.id, "queued")
+    assert shop.said == ["report 1 1"]
+
+
+async def test_a_failure_of_such_a_job_is_an_outcome_or_raised(kit: Kit, shop: Shop, clerk: Principal) -> None:
+    with kit.inline():
+        made = await shop.app.desk(clerk).jobs.submit("broken", {"n": 1})
+        assert made.job.state == "failed"
+    with kit.inline(raise_errors=True), pytest.raises(LookupError, match="no 2"):
+        await shop.app.desk(clerk).jobs.submit("broken", {"n": 2})
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["plain", "with a key"])
+async def test_a_job_that_comes_over_rest_has_run_when_the_answer_comes(
+    kit: Kit, shop: Shop, clerk: Principal, headers: dict[str, str]
+) -> None:
+    api = RowlockAPI(shop.app, auth=TrustedAuth(lambda _connection: clerk))
+    transport = httpx.ASGITransport(api.asgi)
+    with kit.inline():
+        async with httpx.AsyncClient(transport=transport, base_url="http://door/api/v1") as client:
+            for _ in range(2 if headers else 1):
+                body = {"kind": "report", "args": {"org_id": 1}}
+                answer = await client.post("/jobs", json=body, headers=headers)
+                assert (answer.status_code, answer.json()["state"]) == (202, "completed"), answer.text
+    assert shop.said == ["report 1 1"]
 
 
 async def test_a_failure_is_an_outcome_or_raised(kit: Kit, shop: Shop) -> None:

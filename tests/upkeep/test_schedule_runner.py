@@ -260,6 +260,9 @@ class Halting:
         await self.go_on.wait()
         return made
 
+    async def committed(self, job_id: int, what: str) -> bool:
+        return await self._submit.committed(job_id, what)
+
     async def encoded(self, kind: str, args: Any) -> Any:  # noqa: ANN401 - JSON
         return await self._submit.encoded(kind, args)
 
@@ -451,6 +454,15 @@ async def test_what_is_due_is_read_through_its_index(stage: Stage) -> None:
     statement = stage.app.database().statements["schedules_due"]
     plan = await stage.store.connection.fetch(f"EXPLAIN {statement.dollar.replace('$1', 'ARRAY[]')}")
     assert "schedules_due" in "\n".join(row[0] for row in plan)
+
+
+async def test_a_schedule_that_cannot_be_read_holds_up_no_other(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b", "c"):
+        await stage.due(name)
+    await stage.store.execute("UPDATE {s}.schedules SET windows = '[{\"hours\": 7}]' WHERE name = 'b'")
+    assert await stage.round() == 2
+    assert [len(await stage.slots(name)) for name in ("a", "b", "c")] == [1, 0, 1]
+    assert "the schedule b cannot be fired" in caplog.text
 
 
 async def test_five_hundred_schedules_of_one_moment(stage: Stage) -> None:

@@ -144,7 +144,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a gate is judged before it is locked",
-        migration("refused_rows"),
+        migration("refused_row_warnings"),
         "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key FOR UPDATE;\n    IF NOT FOUND",
         "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key;\n    IF NOT FOUND",
         (
@@ -161,7 +161,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "FIFO lets newcomers overtake",
-        migration("refused_rows"),
+        migration("refused_row_warnings"),
         "      v_free := 0;  ",
         "      NULL;  ",
         (f"{OF_GATES}a_newcomer_may_take_a_free_place_beside_the_parked_unless_fifo",),

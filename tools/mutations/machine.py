@@ -85,8 +85,8 @@ _SCENES: Final = (
     Mutation(
         "machine: the sweep publishes a moment behind the head",
         UPKEEP,
-        "SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3",
-        "SELECT h.kind, h.priority, h.share, h.run_after + interval '1 s' FROM h ORDER BY 1, 2, 3",
+        "SELECT h.kind, h.priority, h.share, h.run_after FROM h WHERE",
+        "SELECT h.kind, h.priority, h.share, h.run_after + interval '1 s' FROM h WHERE",
         _scene("a_sweep_publishes_the_head_of_its_pair"),
     ),
     Mutation(
@@ -105,14 +105,14 @@ _SCENES: Final = (
     ),
     Mutation(
         "machine: a gate lets one more in than it has places",
-        migration("refused_rows"),
+        migration("refused_row_warnings"),
         "v_free := greatest(0, g.max_running - g.held);",
         "v_free := greatest(0, g.max_running + 1 - g.held);",
         _scene("a_gate_lets_in_as_many_as_it_has_places_and_the_others_in_turn"),
     ),
     Mutation(
         "machine: a freed place goes to the last in the queue",
-        migration("refused_rows"),
+        migration("refused_row_warnings"),
         "     ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED)",
         "     ORDER BY q.priority, q.run_after DESC, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED)",
         _scene("a_gate_lets_in_as_many_as_it_has_places_and_the_others_in_turn"),
@@ -159,7 +159,7 @@ _SCENES: Final = (
     Mutation(
         "machine: a cancel takes the job from under its claimer",
         CONTROL,
-        "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),\n{end_jobs},\n",
+        "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR NO KEY UPDATE),\n{end_jobs},\n",
         "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id),\n{end_jobs},\n",
         _scene("a_cancel_that_waits_for_a_claim_does_not_end_the_job_under_it"),
     ),
@@ -256,14 +256,14 @@ _SCENES: Final = (
     ),
     Mutation(
         "machine: a bucket keeps its last token",
-        LIMITS,
+        migration("refused_row_warnings"),
         "AND v_room[i] >= w - 1e-6\n",
         "AND v_room[i] >= w + 1\n",
         _scene("a_bucket_gives_its_last_token_and_never_holds_more_than_it_can"),
     ),
     Mutation(
         "machine: a rate that is paused lets jobs start",
-        LIMITS,
+        migration("refused_row_warnings"),
         "CONTINUE WHEN v_paused[i] <= v_now AND v_room",
         "CONTINUE WHEN v_room",
         _scene("a_paused_rate_lets_nothing_start"),
@@ -401,6 +401,13 @@ _SCENES: Final = (
         "",
         _scene("a_person_who_has_approved_does_not_approve_again_by_a_rule"),
     ),
+    Mutation(
+        "machine: ends are not counted",
+        migration("counts"),
+        "  FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_job_changes();",
+        "  FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION {schema}.count_job_changes();",
+        _scene("every_end_is_counted_once"),
+    ),
 )
 _COMMON: Final = {
     "lives": "machine: a dead worker costs its jobs an attempt",
@@ -421,4 +428,8 @@ def _at_random(machine: str, name: str) -> Mutation:
     return replace(scene, name=name.replace("machine:", "random machine:"), tests=(test,))
 
 
-MUTATIONS: Final = (*_SCENES, *(_at_random(machine, name) for machine, name in _COMMON.items()))
+MUTATIONS: Final = (
+    *_SCENES,
+    *(_at_random(machine, name) for machine, name in _COMMON.items()),
+    _at_random("lives", "machine: ends are not counted"),
+)

@@ -67,8 +67,8 @@ MUTATIONS: Final = (
     Mutation(
         "expired keys are deleted in the order of the plan",
         "store/sql/upkeep.sql",
-        "WHERE o.expires_at < now() LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old",
-        "WHERE o.expires_at < now() LIMIT :batch::integer) AS old",
+        "       LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old\nWHERE k.kind = old.kind",
+        "       LIMIT :batch::integer) AS old\nWHERE k.kind = old.kind",
         (f"{DEADLOCKS}[expired key]",),
     ),
     Mutation(
@@ -108,10 +108,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a window reads the counts of the whole day",
-        migration("window_ranges"),
-        "  AND c.since < 'infinity'\n",
-        "",
-        ("tests/upkeep/test_counts.py::test_a_short_window_is_not_read_from_the_counts_of_a_whole_day[stats_ended]",),
+        migration("failure_groups"),
+        "  WHERE c.since >= b.since AND c.since < b.tens AND",
+        "  WHERE c.since >= b.since AND (c.since < b.tens OR c.n < 0) AND",
+        ("tests/upkeep/test_counts.py::test_no_window_is_read_from_the_minutes_of_a_whole_day[window2-stats_ended]",),
     ),
     Mutation(
         "an order waits for a held row as long as any statement",
@@ -143,21 +143,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an admitted job uses nothing of its rate",
-        LIMITS,
+        migration("refused_row_warnings"),
         "      v_used[i] := v_used[i] + w;",
         "      v_used[i] := v_used[i];",
         (f"{OF_RATES}a_window_never_has_more_than_its_amount_and_frees_what_has_left_it",),
     ),
     Mutation(
         "a newcomer overtakes those that have a turn",
-        LIMITS,
+        migration("refused_row_warnings"),
         "AND (v_early OR v_horizon[i] <= v_now OR v_full[i] < v_now - interval '1 s');",
         ";",
         (f"{OF_RATES}a_turn_is_kept_and_newcomers_queue_up_behind",),
     ),
     Mutation(
         "a job that its rate refuses keeps its place at the gate",
-        LIMITS,
+        migration("refused_row_warnings"),
         "SELECT {schema}.gate_leave(array_agg(b.gate_key)) INTO v_left FROM back b WHERE b.gate_key IS NOT NULL;",
         "SELECT 0 INTO v_left;",
         (f"{OF_RATES}a_job_at_a_full_gate_uses_no_token_and_one_over_its_rate_gives_its_place_back",),

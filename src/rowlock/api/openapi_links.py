@@ -22,12 +22,24 @@ class _Subject:
     path: str
     """Part of the paths of operations that take the name."""
     value: str = "$response.body#/id"
+    suffix: str = ""
+    """Behind the names of its links, where another subject has links to the same operations."""
 
 
 _SUBJECTS: Final = (
     _Subject("job", ("submit_job", "clone_job", "run_schedule"), "job_id", "/jobs/{job_id}"),
     _Subject("operation", ("order_jobs",), "operation_id", "/operations/{operation_id}"),
     _Subject("workflow", ("get_job",), "workflow_id", "/workflows/{workflow_id}", "$response.body#/workflow"),
+    _Subject(
+        *("workflow", ("get_workflow", "cancel_workflow", "retry_workflow"), "workflow_id"),
+        path="/workflows/{workflow_id}",
+        suffix="_again",
+    ),
+    _Subject(
+        *("first workflow", ("list_workflows",), "workflow_id", "/workflows/{workflow_id}"),
+        value="$response.body#/items/0/id",
+        suffix="_of_list",
+    ),
     _Subject("approval rule", ("add_rule",), "rule_id", "/approvals/rules/{rule_id}"),
     _Subject("lane", ("create_lane",), "name", "/admin/workers/lanes/{name}", "$response.body#/name"),
     _Subject("gate", ("submit_job",), "key", "/limits/gates/{key}", "$response.body#/gate_key"),
@@ -44,14 +56,16 @@ def add_links(document: Schema) -> None:
     for subject in _SUBJECTS:
         targets = [operation["operationId"] for path, operation in _operations(document) if subject.path in path]
         for target in targets:
-            described[target] = {
+            described[target + subject.suffix] = {
                 "operationId": target,
                 "parameters": {subject.parameter: subject.value},
                 "description": f"The {subject.what} of this answer.",
             }
         for response in (each for source in subject.sources for each in _successes(by_id[source])):
             links = response.setdefault("links", {})
-            links |= {target: {"$ref": f"#/components/links/{target}"} for target in targets}
+            links |= {
+                name: {"$ref": f"#/components/links/{name}"} for name in (target + subject.suffix for target in targets)
+            }
     document["components"]["links"] = dict(sorted(described.items()))
 
 

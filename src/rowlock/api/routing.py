@@ -84,7 +84,7 @@ class Route(APIRoute):
                 response = self._refused(request, error)
             if self._embeds:
                 door.origins.add_headers(request, response, methods=self._preflight)
-            return with_headers(request, _without_body(response) if request.method == "HEAD" else response)
+            return with_headers(request, without_body(response) if request.method == "HEAD" else response)
 
         return handle
 
@@ -235,7 +235,7 @@ def with_headers(request: Request, response: Response) -> Response:
     return response
 
 
-def _without_body(response: Response) -> Response:
+def without_body(response: Response) -> Response:
     """The answer to HEAD: status and headers of the GET, its length included."""
     if isinstance(response, sse.EventStream):
         response.release()

@@ -77,6 +77,7 @@ class Server(PromptServer):
         metrics: Metrics | None = None,
         trusted_proxies: Sequence[str] | None = None,
         allow_origins: Sequence[str] | None = None,
+        ui: bool = True,
     ) -> None:
         """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application.
 
@@ -95,6 +96,7 @@ class Server(PromptServer):
             metrics=metrics,
             trusted_proxies=trusted_proxies or None,
             allow_origins=allow_origins,
+            ui=ui,
         )
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
@@ -115,6 +117,8 @@ class Server(PromptServer):
             loopback.announced = True
         await super().startup(sockets)
         logger.info("serving %s", url)
+        if loopback is None and self.api.has_dashboard:
+            logger.info("the dashboard: %s", url.removesuffix(PREFIX) + "/")
         if loopback is not None and shown:
             logger.warning("no authentication is configured: open this link on this machine: %s", link(url, loopback))
             logger.warning("or send its token as a header: %s", header(url, loopback))

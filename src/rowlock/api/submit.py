@@ -44,7 +44,7 @@ class JobSubmission:
     """POST /jobs of one application."""
 
     def __init__(self, app: Rowlock) -> None:
-        self._idempotent = IdempotentSubmit(app.database, app.jobs.get)
+        self._idempotent = IdempotentSubmit(app.database, app.jobs.get, app.submit)
 
     async def submit(self, desk: Desk, submission: Submission, key: str | None) -> SubmitAnswer:
         """Enqueue the job, or find the job that this key has made."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.follow.streams_per_loop import StreamsPerLoop
     from rowlock.desk.follow.waiting import EndNotifications
@@ -157,6 +158,13 @@ class DeskBase:
         from rowlock.desk.stats import Stats
 
         return Stats(self._resources.database, self._guard)
+
+    @cached_property
+    def failures(self) -> FailuresByCause:
+        """Failures by cause."""
+        from rowlock.desk.failures import FailuresByCause
+
+        return FailuresByCause(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:

@@ -151,7 +151,7 @@ class Doctor:
         upkeep = await self._rows("doctor_upkeep")
         return [
             *doctor_checks.workers(status),
-            doctor_checks.set_aside(status),
+            *doctor_checks.set_aside(status),
             *doctor_checks.lanes(status),
             *doctor_checks.kinds(status, backlog, self._kinds),
             doctor_checks.upkeep(upkeep, status),

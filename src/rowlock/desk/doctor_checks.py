@@ -191,19 +191,26 @@ def workers(status: Status) -> list[Finding]:
     return found or [ok("workers", f"{working} at work, {sum(view.running for view in views)} jobs in their slots")]
 
 
-def set_aside(status: Status) -> Finding:
-    """Jobs of which the database does not take a write, so that their workers have set them aside."""
-    count = sum(item.worker.set_aside_count for item in status.workers)
-    if not count:
-        return ok("set aside", "no job is")
-    views = sorted((view for item in status.workers for view in item.worker.set_aside), key=lambda view: view.lasted)
-    says = f"{count} jobs wait for the database to take a write of them"
-    if views:
-        worst = views[-1]
-        says += f", {ids.encode(worst.job_id)} for {_span(worst.lasted)}: its {worst.step} fails: {worst.error}"
-        says += f"; it waits for {worst.blocked_by}" if worst.blocked_by else ""
-    do = "End the transaction of that session (SELECT pg_terminate_backend(pid)), or mend the trigger or constraint."
-    return warn("set aside", says, do)
+def set_aside(status: Status) -> list[Finding]:
+    """Jobs, and rows of other tables, of which the database does not take a write; their workers set them aside."""
+    workers = [item.worker for item in status.workers]
+    found = []
+    if count := sum(worker.set_aside_count for worker in workers):
+        says = f"{count} jobs wait for the database to take a write of them"
+        if jobs := sorted((job for worker in workers for job in worker.set_aside), key=lambda job: job.lasted):
+            worst = jobs[-1]
+            says += f", {ids.encode(worst.job_id)} for {_span(worst.lasted)}: its {worst.step} fails: {worst.error}"
+            says += f"; it waits for {worst.blocked_by}" if worst.blocked_by else ""
+        do = (
+            "End the transaction of that session (SELECT pg_terminate_backend(pid)), or mend the trigger or constraint."
+        )
+        found.append(warn("set aside", says, do))
+    if rows := sorted((row for worker in workers for row in worker.set_aside_rows), key=lambda row: row.lasted):
+        worst_row = rows[-1]
+        says = f"upkeep passes over {_some(row.row for row in rows)}, {worst_row.row} for {_span(worst_row.lasted)}: "
+        says += f"its {worst_row.step} fails: {worst_row.error}"
+        found.append(warn("set aside", says, "Mend the trigger or constraint, or the values of the row."))
+    return found or [ok("set aside", "no row is")]
 
 
 def notify_queue(rows: Sequence[Row]) -> Finding:

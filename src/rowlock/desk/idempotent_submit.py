@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rowlock.desk.submit import Submitted, bare, submission_transaction
+from rowlock.desk.submit import Submitted, bare, submission_transaction, when_committed
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import Forbidden, JobNotFound
 from rowlock.model.access import Permission
 from rowlock.store.executor import SqlSession
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rowlock.desk.access import Desk
-    from rowlock.desk.submit import SubmitOptions
+    from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.job import Job
     from rowlock.store.database import Database
 
@@ -81,9 +82,14 @@ SubmitOutcome: TypeAlias = FirstSubmit | RepeatedSubmit | SubmitInFlight | KeyRe
 class IdempotentSubmit:
     """Submits jobs with an Idempotency-Key, for any desk of one application."""
 
-    def __init__(self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]]) -> None:
-        """get_job: reads a job without a check: a principal may repeat its request, whatever it may read."""
-        self._open, self._get_job = database, get_job
+    def __init__(
+        self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]], submit: Submit
+    ) -> None:
+        """get_job: reads a job without a check: a principal may repeat its request, whatever it may read.
+
+        submit: hears of the commit.
+        """
+        self._open, self._get_job, self._submit = database, get_job, submit
 
     async def submit(
         self,
@@ -98,7 +104,7 @@ class IdempotentSubmit:
         """Submit the job, or find the one that this key has made. status_of: the status to answer repetitions with."""
         desk.guard.demand(Permission.SUBMIT, unsafe=True, scoped=True)
         values = {"scope": key.scope, "key": key.key, "digest": key.digest}
-        database = self._open()
+        database, first = self._open(), None
         async with submission_transaction(database) as connection:
             session = SqlSession(database.statements, connection)
             if not (await session.fetch("lock_request", key=key.key))[0]["mine"]:
@@ -115,7 +121,10 @@ class IdempotentSubmit:
                     what=submitted.what,
                     **values,
                 )
-                return FirstSubmit(submitted, status, key)
+                first = FirstSubmit(submitted, status, key)
+        if first is not None:
+            visible_jobs = VisibleJobs(self._open, desk.guard)
+            return replace(first, submitted=await when_committed(self._submit, submitted, visible_jobs, database))
         if len(used) == 1:
             return KeyReused()
         row = used[key.scope]

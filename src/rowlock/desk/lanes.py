@@ -247,7 +247,7 @@ class Lanes:
         if values["max_total"] is not None:
             await session.fetch("lane_cap", name=name)
         if values["rate"] is not None:
-            await session.fetch("lane_rate", name=name)
+            await session.fetch("lane_rate", only=[f"lane:{name}"])
         lane = lane_rows.lane_of(found[0])
         await self._record(session, "lane.set", before, lane)
         return lane

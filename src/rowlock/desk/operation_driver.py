@@ -131,7 +131,7 @@ class OperationDriver:
         async with database.connection(watched=True) as connection, connection.transaction():
             # Each statement runs in a savepoint, so that a failed one can be repeated within the batch.
             within = SqlSession(database.statements, connection, savepoints=True, lock_wait=database.lock_wait)
-            ids, held = await self._locked(within, batch)
+            ids, held = await self._locked(within, batch, to_delete=row["action"] == "delete")
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
             changed = len(ids) - len(done.refused)
             row = await self._advance(
@@ -177,19 +177,19 @@ class OperationDriver:
         return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: SqlSession, batch: _Batch) -> tuple[list[int], _Held]:
+    async def _locked(within: SqlSession, batch: _Batch, *, to_delete: bool) -> tuple[list[int], _Held]:
         """Lock the jobs of the batch in id order; those that another transaction holds are left out."""
-        held = _Held()
+        held, lock = _Held(), "lock_jobs_to_delete" if to_delete else "lock_jobs"
         if not batch.ids:
             return [], held
         try:
-            locked = [row["id"] for row in await within.fetch_briefly("lock_jobs", ids=list(batch.ids))]
+            locked = [row["id"] for row in await within.fetch_briefly(lock, ids=list(batch.ids))]
         except DatabaseBusy as error:
-            blocked = await held_jobs(within, batch.ids)
+            blocked = await held_jobs(within, batch.ids, to_delete=to_delete)
             held = _Held(tuple(sorted(blocked)), error.blockers)
             # Asked again for those that are free: the statement above has locked them, and a deleted job is not there.
             free = [number for number in batch.ids if number not in blocked]
-            locked = [row["id"] for row in await within.fetch("lock_jobs", ids=free)]
+            locked = [row["id"] for row in await within.fetch(lock, ids=free)]
         if batch.where is None or not locked:
             return locked, held
         # Checked again under the lock: jobs that changed since they were found are left alone.

@@ -164,6 +164,10 @@ class JobSearch:
         for term in search.positives(query, "id"):
             numbers = [composing.number_of(value.text) for value in term.values if isinstance(value, Text)]
             return AccessPath("list", {"few": sorted(number for number in numbers if number is not None)})
+        for term in search.positives(query, "fingerprint"):
+            values = [value for value in term.values if isinstance(value, Text)]
+            if not any(value.prefix for value in values):
+                return AccessPath("fingerprint", {"fingerprints": [value.text for value in values]})
         if (few := await self._few(query, now)) is not None:
             return AccessPath("list", {"few": few})
         for term in search.positives(query, "ref", "tag"):

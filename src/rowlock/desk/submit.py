@@ -84,6 +84,9 @@ class Submit(Protocol):
     ) -> tuple[int, str]:
         """Enqueue; returns the job's id, and created, kept or replaced."""
 
+    async def committed(self, job_id: int, what: str, /) -> bool:
+        """Say that a job is committed that was written on the desk's own connection; True: a test has run it."""
+
     async def encoded(self, kind: str, args: Mapping[str, object] | Sequence[object], /) -> Encoded:
         """The arguments as a job of the kind stores them, checked like those of a submission."""
 
@@ -101,6 +104,15 @@ async def submission_transaction(database: Database) -> AsyncIterator[Connection
     places = database.companion(_SubmissionPlaces, _SubmissionPlaces)
     async with places, database.connection(watched=True) as connection, connection.transaction():
         yield connection
+
+
+async def when_committed(
+    submit: Submit, submitted: Submitted, visible_jobs: VisibleJobs, database: Database
+) -> Submitted:
+    """The submission after its transaction; read again if a test has run its job inline."""
+    if await submit.committed(submitted.job.id, submitted.what):
+        return replace(submitted, job=await visible_jobs.made(database, submitted.job.id))
+    return submitted
 
 
 class GuardedSubmit:
@@ -135,6 +147,7 @@ class GuardedSubmit:
                 async with submission_transaction(self._open()) as own:
                     made = await self._submit(kind, args or {}, allowed, own)
                     submitted = await self._recorded(SqlSession(self._open().statements, own), *made)
+                submitted = await when_committed(self._submit, submitted, self._visible_jobs, self._open())
         except UniqueConflict as conflict:
             raise await self._redacted(conflict) from None
         if submitted.what == "kept":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.embed_token import EmbedDetail, EmbedToken
     from rowlock.model.explanation import Explanation
+    from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job
-    from rowlock.model.job_counts import JobTotals, SeriesAnswer, SeriesBy
+    from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
@@ -628,11 +630,46 @@ class SyncStats:
         lane: str | None = None,
         limit: int = 20,
     ) -> SeriesAnswer:
-        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+        """Ends, failures, retries and durations over time: by minute, 10 minutes, hour or 4 hours.
 
         by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
         """
         return self._bridge.run(self._desk.series(window, by=by, kind=kind, lane=lane, limit=limit))
+
+    def kind(self, kind: str, window: Span = "24h") -> KindStats:
+        """How jobs of one kind ended and waited within the window, what waits and runs now, and the last error."""
+        return self._bridge.run(self._desk.kind(kind, window))
+
+
+class SyncFailuresByCause:
+    """app.sync.failures: what app.failures does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: FailuresByCause) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, fingerprint: str, *, window: Span = "31d") -> FailureGroup:
+        """One group, with the traceback of its sample. window: the time that `within` and `steps` count."""
+        return self._bridge.run(self._desk.get(fingerprint, window=window))
+
+    def mute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Set a group aside as known: it goes on counting, and lists of open groups leave it out."""
+        return self._bridge.run(self._desk.mute(fingerprint, by=by, note=note))
+
+    def unmute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Open a muted group again."""
+        return self._bridge.run(self._desk.unmute(fingerprint, by=by, note=note))
+
+    def list(
+        self,
+        *,
+        window: Span = "24h",
+        kind: str | None = None,
+        muted: bool | None = None,
+        sort: FailureSort = "recent",
+        limit: int = 50,
+    ) -> FailureGroups:
+        """Groups with a failure within the window. muted: only muted or only open ones; None: both."""
+        return self._bridge.run(self._desk.list(window=window, kind=kind, muted=muted, sort=sort, limit=limit))
 
 
 class SyncTokens:
@@ -1152,6 +1189,7 @@ class SyncDesk:
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)
+        self.failures = SyncFailuresByCause(bridge, desk.failures)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)
         self.audit = SyncAudit(bridge, desk.audit)

@@ -16,7 +16,16 @@ from rowlock.errors import WorkerNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.spelling.similar_names import closest
-from rowlock.model.workload import SILENT, HeldSlot, SetAsideView, SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import (
+    SILENT,
+    HeldSlot,
+    SetAsideRowView,
+    SetAsideView,
+    SlotUse,
+    Status,
+    WorkerStatus,
+    WorkerView,
+)
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
@@ -193,6 +202,7 @@ def view_of(row: Record) -> WorkerView:
         supervisor=row["supervisor"],
         set_aside=[_set_aside_of(said) for said in set_aside["jobs"]],
         set_aside_count=set_aside["count"],
+        set_aside_rows=[_set_aside_row_of(said) for said in set_aside.get("rows", ())],
     )
 
 
@@ -200,6 +210,10 @@ def _set_aside_of(said: Mapping[str, Any]) -> SetAsideView:
     return SetAsideView(
         said["job"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])), said["blocked_by"]
     )
+
+
+def _set_aside_row_of(said: Mapping[str, Any]) -> SetAsideRowView:
+    return SetAsideRowView(said["row"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])))
 
 
 def _held(row: Record) -> tuple[HeldSlot, ...]:

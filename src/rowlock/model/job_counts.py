@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from rowlock.model.count import Count
+
 SeriesBy: TypeAlias = Literal["kind", "lane"]
 """What a series is made for each of."""
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
@@ -96,10 +98,11 @@ class JobTotals:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """What ended from `at` on, for one step."""
+    """What ended from `at` on, for one step. partial: the step is not over."""
 
     at: datetime
     counts: EndCounts
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,33 @@ class SeriesAnswer:
     since: datetime
     step: timedelta
     series: Sequence[CountSeries]
+
+
+@dataclass(frozen=True, slots=True)
+class KindStats:
+    """How jobs of one kind ended and waited within a window. since: its beginning.
+
+    due, scheduled, running: jobs of the kind right now. lane: the lane that takes the kind; None: no lane does.
+    """
+
+    kind: str
+    since: datetime
+    window: timedelta
+    counts: EndCounts
+    lane: str | None
+    due: Count
+    scheduled: Count
+    oldest_wait: timedelta | None
+    running: int
+    last_failed_at: datetime | None
+    last_failed_id: int | None
+    last_error: Mapping[str, object] | None
+
+    @property
+    def failure_rate(self) -> float:
+        """Share of failures among the ends, from 0 to 1; 0 when nothing ended."""
+        ended = sum(self.counts.ended.values())
+        return self.counts.ended.get("failed", 0) / ended if ended else 0.0
 
 
 def end_counts(rows: Sequence[Mapping[str, object]]) -> EndCounts:

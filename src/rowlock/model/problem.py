@@ -23,6 +23,7 @@ _RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemCode], .
     ((errors.InvalidCursor,), CODES["invalid-cursor"]),
     ((errors.BulkRefused,), CODES["bulk-refused"]),
     ((errors.OperationNotFound,), CODES["operation-not-found"]),
+    ((errors.FailureGroupNotFound,), CODES["failure-group-not-found"]),
     ((errors.RuleNotFound,), CODES["rule-not-found"]),
     ((errors.ScheduleNotFound,), CODES["schedule-not-found"]),
     ((errors.LimitNotFound,), CODES["limit-not-found"]),

@@ -69,6 +69,19 @@ class SetAsideView:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAsideRowView:
+    """A row of another table of which the database does not take a write now.
+
+    row: the row in words, such as worker 7; step: the statement of upkeep; lasted: how long so far.
+    """
+
+    row: str
+    step: str
+    error: str
+    lasted: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class HeldSlot:
     """A slot whose handler goes on although its job has ended or runs elsewhere. since: when it was told to stop."""
 
@@ -113,6 +126,8 @@ class WorkerView:
     """Some of the jobs that it has set aside."""
     set_aside_count: int = 0
     """How many there are."""
+    set_aside_rows: Sequence[SetAsideRowView] = ()
+    """Rows of other tables that it has set aside."""
 
     @property
     def told(self) -> str | None:

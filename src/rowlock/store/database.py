@@ -29,6 +29,7 @@ from rowlock.store.driver import array_types, session_settings, tcp_timeouts
 from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy, lock_timeout
 from rowlock.store.driver.pinned_connection import PinnedConnection
 from rowlock.store.driver.pool import Pool
+from rowlock.store.driver.server_warnings import ServerWarnings
 from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
@@ -125,6 +126,7 @@ class Database:
         self.statements = Statements(schema)
         self.schema = schema
         self.channel = self.statements.channel
+        self.warnings = ServerWarnings()
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Pool] | None = None
         self._companions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[type, object]]
@@ -177,6 +179,7 @@ class Database:
         if through_pooler:
             # Not isinstance(), to which asyncpg answers that every connection is one.
             cast("PinnedConnection", connection).pin(longest)
+        connection.add_log_listener(self.warnings)
         array_types.register(connection)
         tcp_timeouts.apply(connection)
         if not through_pooler:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from rowlock.errors import UnknownLane
+from rowlock.errors import InvalidOption, UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
 from rowlock.model.rate import Rate
 from rowlock.model.spelling.similar_names import closest
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlExecutor
 
+logger = logging.getLogger("rowlock.lanes")
+
 
 def unknown_lane(name: str, known_names: Iterable[str]) -> UnknownLane:
     """The error for a lane that does not exist."""
@@ -31,7 +34,15 @@ def unknown_lane(name: str, known_names: Iterable[str]) -> UnknownLane:
 
 
 def lane_of(row: Record) -> Lane:
-    """A Lane from its row."""
+    """A Lane from its row. One whose rate was written by hand and cannot be read claims nothing until it is mended."""
+    try:
+        rate, readable = Rate.from_stored(row["rate"]), True
+    except (InvalidOption, KeyError, TypeError, ValueError) as error:
+        rate, readable = None, False
+        logger.warning(
+            "lane %s claims no jobs, its rate %s cannot be read (%s: %s): set it with rowlock lanes set %s --rate",
+            *(row["name"], row["rate"], type(error).__name__, error, row["name"]),
+        )
     return Lane(
         name=row["name"],
         kinds=tuple(row["kinds"]),
@@ -40,12 +51,12 @@ def lane_of(row: Record) -> Lane:
         order=cast("LaneOrder", row["ordering"]),
         poll_interval=row["poll_every"],
         heartbeat_timeout=row["stale_after"],
-        enabled=row["enabled"],
+        enabled=row["enabled"] and readable,
         version=row["version"],
         updated_at=row["updated_at"],
         progress_timeout=row["stall_after"],
         requires_approval=row["requires_approval"],
-        rate=Rate.from_stored(row["rate"]),
+        rate=rate,
         aging_interval=row["age_every"],
     )
 
@@ -74,7 +85,7 @@ async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)
     if rows and lane.rate is not None:
-        await link.fetch("lane_rate", name=lane.name)
+        await link.fetch("lane_rate", only=[f"lane:{lane.name}"])
     return lane_of(rows[0]) if rows else None
 
 

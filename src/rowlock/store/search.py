@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _LEAST, _MOST = -(2**31), 2**31 - 1
 _INSTANT: Final = timedelta(microseconds=1)
 _SHORTEST, _FOREVER = timedelta(days=-36_525), timedelta(days=365_250)
-_SPECIAL: Final = ("lane", "tag", "error")
-DEAR: Final = frozenset({"args", "error", "phase", "worker", "tag", "ref", FREE})
+_SPECIAL: Final = ("lane", "tag", "error", "fingerprint")
+DEAR: Final = frozenset({"args", "error", "fingerprint", "phase", "worker", "tag", "ref", FREE})
 """Fields whose terms cost more per row than a comparison with a column."""
 
 
@@ -39,7 +39,7 @@ class SearchFacts:
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """How jobs are reached: by id, ref, state, tenant, submitter or list (of few ids), with its parameters."""
+    """How jobs are reached: by id, ref, fingerprint, state, tenant, submitter or list of ids, with its parameters."""
 
     name: str
     values: dict[str, object] = field(default_factory=dict)

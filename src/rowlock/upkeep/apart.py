@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowlock.store.database import RACES, UNSERVED
+from rowlock.store.halves import in_halves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rowlock.set_aside import RowName
     from rowlock.store.database import Record
     from rowlock.upkeep.duty import DutyContext
 
@@ -21,11 +23,11 @@ _RACES_LOST: Final = 3
 async def fetch_apart(
     context: DutyContext, name: str, candidates: str, among: Mapping[str, object] | None = None, /, **values: object
 ) -> list[list[Record]]:
-    """Run a statement that moves many jobs, and return the rows of each run of it.
+    """Run a statement that changes many rows, and return the rows of each run of it.
 
-    candidates: the statement for the ids that it may move, more of them rather than fewer; among: its values. The
-    statement takes `only`: the ids to consider, None for all. A run that fails, or waits for a lock for long, is halved
-    until the job to blame is alone.
+    candidates: the statement for the rows that it may change, more of them rather than fewer; among: its values. A job
+    is named by its id, any other row in words. The statement takes `only`: the rows to consider, None for all. A run
+    that fails, or waits for a lock for long, is halved until the row to blame is alone.
     """
     if name not in context.refused:
         for _ in range(_RACES_LOST):
@@ -40,27 +42,29 @@ async def fetch_apart(
         return []
     passed_over = set(context.refused.passed_over(name))
     rows = await context.database.fetch(candidates, **(among or {}))
-    ids = [row["id"] for row in rows if row["id"] not in passed_over]
-    return await _in_halves(context, name, ids, values)
+    return await _in_halves(context, name, [row["id"] for row in rows if row["id"] not in passed_over], values)
 
 
-async def _in_halves(context: DutyContext, name: str, ids: list[int], values: dict[str, object]) -> list[list[Record]]:
+async def _in_halves(
+    context: DutyContext, name: str, rows: list[RowName], values: dict[str, object]
+) -> list[list[Record]]:
     answers: list[list[Record]] = []
-    batches, until, done = [ids] if ids else [], context.monotonic() + _SECONDS, list[int]()
-    while batches and context.monotonic() < until:
-        some = batches.pop()
-        try:
-            answers.append(await context.database.fetch_for_upkeep(name, only=some, **values))
-            done += some
-        except UNSERVED:
-            if not answers:
-                raise
-            break
-        except Exception as error:  # noqa: BLE001 - as above
-            if len(some) == 1:
-                context.refused.refused(name, some[0], error)
-            else:
-                middle = len(some) // 2
-                batches += [some[middle:], some[:middle]]
+    done: list[RowName] = []
+    until = context.monotonic() + _SECONDS
+
+    async def run(some: list[RowName]) -> None:
+        answers.append(await context.database.fetch_for_upkeep(name, only=some, **values))
+        done.extend(some)
+
+    try:
+        await in_halves(
+            rows,
+            run,
+            may_go_on=lambda: context.monotonic() < until,
+            refused=lambda row, error: context.refused.refused(name, row, error),
+        )
+    except UNSERVED:
+        if not answers:
+            raise
     context.refused.written(name, done)
     return answers

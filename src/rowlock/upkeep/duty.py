@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.claim.refused_jobs import RefusedJobs
+from rowlock.flow.claim.refused_rows import RefusedRows
 from rowlock.model.released_jobs import parse_released
-from rowlock.set_aside import SetAside
+from rowlock.set_aside import RowName, SetAside
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ class DutyContext:
     settings: Settings
     waker: Waker
     events: Events = field(default_factory=Events)
-    refused: RefusedJobs = field(default_factory=lambda: RefusedJobs(SetAside(logger), time.monotonic))
-    """Jobs that made a duty's statement fail, by the statement's name."""
+    refused: RefusedRows[RowName] = field(
+        default_factory=lambda: RefusedRows[RowName](SetAside(logger), time.monotonic)
+    )
+    """Rows that made a duty's statement fail, by the statement's name."""
     monotonic: Callable[[], float] = time.monotonic
 
 

@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
-from rowlock.flow.claim.refused_jobs import RefusedJobs
+from rowlock.flow.claim.refused_rows import RefusedRows
 from rowlock.outage_log import OutageLog
-from rowlock.set_aside import SetAside
+from rowlock.set_aside import RowName, SetAside
 from rowlock.store.database import TRANSIENT
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep.duties import DUTIES
@@ -49,7 +49,9 @@ class DutyRunner:
         """submit: enqueues the jobs of schedules; None: none is fired. set_aside: notes jobs that make a duty fail."""
         self._database, self._events = database, events or Events()
         self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
-        refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, monotonic)
+        noted = SetAside(logger) if set_aside is None else set_aside
+        database.warnings.note_in(noted)
+        refused = RefusedRows[RowName](noted, monotonic)
         self._context = DutyContext(database, settings, waker, self._events, refused, monotonic)
         self._busy = asyncio.Lock()
         self._outages: dict[str, OutageLog] = {}

@@ -25,7 +25,7 @@ async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
             if all(row["pruned"] < BATCH for (row,) in answers):
                 break
     total += await _prune_workflows(context)
-    await context.database.fetch("prune_keys", batch=BATCH)
+    await fetch_apart(context, "prune_keys", "expired_keys", batch=BATCH)
     await _prune_access(context)
     return total
 
@@ -34,23 +34,21 @@ async def _prune_workflows(context: DutyContext) -> int:
     """Delete whole workflows with their steps; those that a rule keeps longer are marked first."""
     total = 0
     for _ in range(MOST_BATCHES):
-        judged = await context.database.fetch("judge_workflows")
+        judged = await fetch_apart(context, "judge_workflows", "old_workflow_names")
         answers = await fetch_apart(context, "prune_workflows", "old_workflows", batch=BATCH)
         total += sum(row["pruned"] for (row,) in answers)
-        if not any(row["workflows"] for (row,) in answers) and not judged:
+        if not any(row["workflows"] for (row,) in answers) and not any(judged):
             break
     return total
 
 
 async def _prune_access(context: DutyContext) -> None:
-    """Delete audit lines past their retention, expired sessions and old failed logins."""
-    await context.database.fetch(
-        "prune_access",
-        idle=SESSION_IDLE,
-        longest=SESSION_LONGEST,
-        within=FAILURES_WITHIN,
-        longest_embed=EMBED_LONGEST,
-    )
+    """Delete audit lines past their retention, expired sessions and old failed logins.
+
+    Audit lines form a chain, from which no line may be passed over.
+    """
+    kept = {"idle": SESSION_IDLE, "longest": SESSION_LONGEST, "within": FAILURES_WITHIN, "longest_embed": EMBED_LONGEST}
+    await fetch_apart(context, "prune_access", "old_access", **kept)
     if context.settings.audit_keep is None:
         return
     for _ in range(MOST_BATCHES):
@@ -61,11 +59,11 @@ async def _prune_access(context: DutyContext) -> None:
 
 async def registry(context: DutyContext, _beat: CompletedBeat) -> int:
     """Delete rows of silent workers, and of waiters, locks and bulk orders whose process is gone."""
-    await context.database.fetch("workers_silent")
-    await context.database.fetch("prune_workers")
-    await context.database.fetch("prune_waiters")
-    await context.database.fetch("prune_locks")
-    await context.database.fetch("prune_operations")
+    await fetch_apart(context, "workers_silent", "silent_workers")
+    await fetch_apart(context, "prune_workers", "silent_workers")
+    await fetch_apart(context, "prune_waiters", "expired_waiters")
+    await fetch_apart(context, "prune_locks", "lock_names")
+    await fetch_apart(context, "prune_operations", "old_operations")
     return 0
 
 
@@ -74,7 +72,8 @@ async def limits(context: DutyContext, _beat: CompletedBeat) -> int:
     gone = 0
     for name in ("forget_gates", "forget_rates"):
         for _ in range(MOST_BATCHES):
-            forgotten = len(await context.database.fetch(name, batch=SMALL_BATCH))
+            answers = await fetch_apart(context, name, "unused_limits", batch=SMALL_BATCH)
+            forgotten = sum(len(rows) for rows in answers)
             gone += forgotten
             if forgotten < SMALL_BATCH:
                 break

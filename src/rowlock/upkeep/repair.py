@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ from rowlock.errors import WriteRefused
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
-from rowlock.store.database import TRANSIENT
+from rowlock.store.database import TRANSIENT, UNSERVED
 from rowlock.store.jobs.claim import announce_pairs
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
@@ -27,14 +26,14 @@ _FLOWS: Final = 200
 
 async def sweep(context: DutyContext, _beat: CompletedBeat) -> int:
     """Publish where the queue of each pair begins; workers read it after their next beat."""
-    (row,) = await context.database.fetch("sweep")
-    return int(row["changed"])
+    answers = await fetch_apart(context, "sweep", "pair_names")
+    return sum(row["changed"] for (row,) in answers)
 
 
 async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
     """Recount the places of gates, give free ones to parked jobs, and update caps and rates from the lanes."""
-    await context.database.fetch("repair_caps")
-    await context.database.fetch("lane_rate", name=None)
+    await fetch_apart(context, "repair_caps", "lane_names")
+    await fetch_apart(context, "lane_rate", "lane_names")
     (row,) = await context.database.fetch("repair_gates")
     if row["changed"]:
         context.waker.look()
@@ -43,21 +42,27 @@ async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
 
 async def operations(context: DutyContext, _beat: CompletedBeat) -> int:
     """Carry on bulk orders whose process is gone, a few batches at a time."""
-    rows = await context.database.fetch("operation_take")
+    rows = [row for taken in await fetch_apart(context, "operation_take", "abandoned_operations") for row in taken]
     if not rows:
         return 0
     # Imports the whole search grammar, and such orders are rare.
     from rowlock.desk.operation_driver import OperationDriver, Overtaken  # noqa: PLC0415
 
     driver, done = OperationDriver(lambda: context.database, context.waker.wake), 0
-    with contextlib.suppress(Overtaken):
-        for row in rows:
-            latest = row
+    for row in rows:
+        latest = row
+        try:
             for _ in range(FEW_BATCHES):
                 if latest["state"] == "running":
                     latest = await driver.step(latest)
             await context.database.fetch("operation_leave", ids=[row["id"]])
-            done += sum(latest[name] - row[name] for name in ("done", "skipped", "failed"))
+        except Overtaken:
+            continue
+        except UNSERVED:
+            raise
+        except Exception as error:  # noqa: BLE001 - its own row may be refused or unreadable; the others go on
+            logger.warning("operation %d is put off: %s: %s", row["id"], type(error).__name__, error)
+        done += sum(latest[name] - row[name] for name in ("done", "skipped", "failed"))
     return done
 
 

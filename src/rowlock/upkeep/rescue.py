@@ -10,6 +10,7 @@ from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.model import ids
 from rowlock.model.queue_pair import pair_of
 from rowlock.model.state import State
+from rowlock.store.halves import in_halves
 from rowlock.telemetry import JobRescued
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
@@ -38,7 +39,11 @@ async def stalled(context: DutyContext, beat: CompletedBeat) -> int:
 
 async def rescue_dead(context: DutyContext, workers: Sequence[int]) -> int:
     """Take jobs at once from workers whose supervisor saw them die, and mark those workers as gone."""
-    await context.database.fetch("workers_gone", workers=list(workers))
+    await in_halves(
+        list(workers),
+        lambda some: context.database.fetch("workers_gone", workers=some),
+        refused=lambda worker, error: logger.warning("worker %d cannot be marked as gone: %s", worker, error),
+    )
     return await _in_batches(context, "rescue_dead", workers=list(workers))
 
 

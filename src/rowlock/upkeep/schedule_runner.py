@@ -15,13 +15,12 @@ from rowlock.store.database import TRANSIENT
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
     from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
 
     from rowlock.desk.schedule_fire import Fired
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.submit import Submit
     from rowlock.model.schedule import Schedule
-    from rowlock.store.database import Database
+    from rowlock.store.database import Database, Record
 
 logger = logging.getLogger("rowlock.schedules")
 
@@ -45,27 +44,28 @@ class ScheduleRunner:
         # Every worker beats at the moment of a slot; all but one are not elected.
         if not rows or not await self._database.fetch("elect", name="schedules"):
             return 0
+        return sum([await self._fire(row) for row in rows])
+
+    async def _fire(self, row: Record) -> int:
+        """Fire one schedule; a failure is logged, holds up no other schedule, and is tried again with the next beat."""
         # Imports calendars and time zones, and most workers fire no schedule.
+        from rowlock.desk.schedule_fire import fire  # noqa: PLC0415
+        from rowlock.model.schedule import due_slots  # noqa: PLC0415
         from rowlock.store.rows.schedules import schedule_of  # noqa: PLC0415
 
-        return sum([await self._fire(schedule_of(row), row["now"]) for row in rows])
-
-    async def _fire(self, schedule: Schedule, now: datetime) -> int:
-        """Fire one schedule; a failure is logged, holds up no other schedule, and is tried again with the next beat."""
-        from rowlock.desk.schedule_fire import fire  # noqa: PLC0415 - as above
-        from rowlock.model.schedule import due_slots  # noqa: PLC0415 - as above
-
+        name = row["name"]
         try:
-            fired = await fire(self._database, self._submit, schedule, due_slots(schedule, now))
+            schedule = schedule_of(row)
+            fired = await fire(self._database, self._submit, schedule, due_slots(schedule, row["now"]))
         except UnknownKind as error:
-            logger.warning("the schedule %s is due, and this worker does not know its kind: %s", schedule.name, error)
+            logger.warning("the schedule %s is due, and this worker does not know its kind: %s", name, error)
         except (WriteRefused, *TRANSIENT) as error:
-            logger.warning("the schedule %s is put off: %s", schedule.name, error)
+            logger.warning("the schedule %s is put off: %s", name, error)
         except DatabaseError:
             raise
         except Exception:
-            # From a middleware of the application, perhaps: the other schedules are due all the same.
-            logger.exception("the schedule %s cannot be fired", schedule.name)
+            # From a middleware of the application, or a row that was written by hand: the other schedules are due.
+            logger.exception("the schedule %s cannot be fired", name)
         else:
             _log(schedule, fired)
             return 0 if fired is None else len(fired.jobs)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from tests.waiting import eventually, nothing_happens_for
 
-from rowlock import Rate, chain
+from rowlock import Context, Rate, chain
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -120,12 +120,23 @@ BLOCKERS = {
 }
 
 
+SIGNAL = "a missing signal"
+OF_SOURCES = {
+    SIGNAL: Blocker({}, nothing, lambda app, job: app.jobs.signal(job, "go on"), frozenset({"waits_for_signal"})),
+}
+"""Blockers that a source brings along."""
+
+
 class Source(NamedTuple):
-    """How the job comes to be. begin: before a worker is there; job: its id; takes: options that it can pass on."""
+    """How the job comes to be. begin: before a worker is there; job: its id; takes: options that it can pass on.
+
+    brings: the blocker of OF_SOURCES that holds the job from its beginning, which is before any other is closed.
+    """
 
     begin: Callable[[Rowlock, dict[str, Any]], Awaitable[Any]]
     job: Callable[[Rowlock, Any], Awaitable[int]]
     takes: frozenset[str] = frozenset()
+    brings: str | None = None
 
 
 async def submitted(app: Rowlock, options: dict[str, Any]) -> int:
@@ -175,6 +186,18 @@ async def released(app: Rowlock, steps: tuple[int, int]) -> int:
     return second
 
 
+async def suspended(app: Rowlock, options: dict[str, Any]) -> int:
+    """A job that has begun to run and waits for a signal."""
+    job = (await app.jobs.submit("asks", {}, **options)).job.id
+
+    async def waits() -> bool:
+        return (await app.jobs.get(job)).state is State.BLOCKED
+
+    async with app.worker():
+        await eventually(waits)
+    return job
+
+
 async def as_it_is(_app: Rowlock, job: int) -> int:
     return job
 
@@ -184,6 +207,7 @@ SOURCES = {
     "a schedule that a person runs": Source(ordered, as_it_is),
     "a schedule that fires": Source(scheduled, fired),
     "a step of a chain": Source(chained, released, frozenset({"gate"})),
+    "a job that waits for a signal": Source(suspended, as_it_is, frozenset({"gate"}), SIGNAL),
 }
 
 
@@ -207,11 +231,15 @@ async def prepare(desk: Desk) -> None:
     @app.job("k", rate=Rate.parse(PLENTY).for_key(RATE))
     async def k() -> None: ...
 
+    @app.job("asks", rate=Rate.parse(PLENTY).for_key(RATE))
+    async def asks(ctx: Context) -> None:
+        await ctx.wait_for("go on", timeout="1h")
+
     @app.job("before")
     async def before() -> None: ...
 
     await desk.store.gate(GATE)
-    await app.lanes.create("front", kinds=["k"], slots=3, rate=PLENTY)
+    await app.lanes.create("front", kinds=["k", "asks"], slots=3, rate=PLENTY)
     await app.lanes.create("back", kinds=["before"])
     await run_one(app)
 
@@ -223,20 +251,23 @@ async def play(desk: Desk, seed: int) -> None:
         source = SOURCES[chance.choice(sorted(SOURCES))]
         possible = [name for name, each in BLOCKERS.items() if each.options.keys() <= source.takes]
         chosen = chance.sample(sorted(possible), chance.randrange(4))
-        options: dict[str, Any] = {}
         used_up = [name for name in chosen if BLOCKERS[name].uses_up]
-        for name in (*used_up[:1], *(name for name in chosen if name not in used_up)):
-            options |= BLOCKERS[name].options
-            await BLOCKERS[name].close(app)
         chosen = [name for name in chosen if name not in used_up[1:]]
-        begun = await source.begin(app, options)
+        options = {key: value for name in chosen for key, value in BLOCKERS[name].options.items()}
+        begun = None if source.brings is None else await source.begin(app, options)
+        for name in sorted(chosen, key=lambda name: not BLOCKERS[name].uses_up):
+            await BLOCKERS[name].close(app)
+        if source.brings is None:
+            begun = await source.begin(app, options)
+        else:
+            chosen.insert(chance.randrange(len(chosen) + 1), source.brings)
         # A worker that is there already may claim the job before it hears of the lane's new settings.
         async with app.worker():
             job = await source.job(app, begun)
             left = set(chosen)
             for name in chosen:
                 await judged(app, job, blocked_by=left)
-                await BLOCKERS[name].lift(app, job)
+                await (BLOCKERS | OF_SOURCES)[name].lift(app, job)
                 left.remove(name)
             await judged(app, job, blocked_by=left)
             assert (await app.jobs.wait(job, timeout=60)).state is State.COMPLETED
@@ -255,12 +286,18 @@ async def test_verdicts_come_true_in_many_worlds(desk: Desk, seed: int) -> None:
 
 @pytest.mark.parametrize("source", sorted(SOURCES))
 async def test_a_job_of_any_source_waits_for_its_lane_and_runs(desk: Desk, source: str) -> None:
-    app, blocker = desk.app, BLOCKERS["a drained lane"]
+    app, blocker, made = desk.app, BLOCKERS["a drained lane"], SOURCES[source]
     await prepare(desk)
+    begun = None if made.brings is None else await made.begin(app, {})
     await blocker.close(app)
-    begun = await SOURCES[source].begin(app, {})
+    if made.brings is None:
+        begun = await made.begin(app, {})
     async with app.worker():
-        job = await SOURCES[source].job(app, begun)
+        job = await made.job(app, begun)
+        if made.brings is not None:
+            brought = OF_SOURCES[made.brings]
+            await judged(app, job, blocked_by={made.brings}, named=set(brought.codes))
+            await brought.lift(app, job)
         await judged(app, job, blocked_by={"a drained lane"}, named=set(blocker.codes))
         await blocker.lift(app, job)
         assert (await app.jobs.wait(job, timeout=60)).state is State.COMPLETED

@@ -284,7 +284,7 @@ async def test_a_broken_connection_is_told_to_the_holder_and_not_to_those_who_wa
         waiter.cancel()
     assert "The lock edition '7' is lost: the connection that held it is gone" in told[1]
     assert holder.cancelling() == 0
-    await app.database().fetch("prune_locks")
+    await app.database().fetch("prune_locks", only=None)
     await nothing_left(sql)
 
 
@@ -529,7 +529,7 @@ async def test_a_killed_process_hands_over_and_is_forgotten(app: Rowlock, databa
     await process.wait()
     assert await app.locks.list() == []
     assert await sql.fetchval("SELECT count(*) FROM locks") == 1
-    await app.database().fetch("prune_locks")
+    await app.database().fetch("prune_locks", only=None)
     assert await sql.fetchval("SELECT count(*) FROM locks") == 0
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import eventually, in_time, until
 
-from rowlock import Context, Rowlock  # noqa: TC001 - read from the annotations of a handler
+from rowlock import Context, Rowlock, Workflow
 from rowlock.desk.doctor import Doctor
 from rowlock.errors import WorkerFailed
 from rowlock.flow.worker import heartbeat
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.flow.worker.heartbeat import Heartbeat
+from rowlock.model import ids
 from rowlock.model.state import State
 from rowlock.store.notify import NotificationListener
 
@@ -71,6 +72,78 @@ async def test_a_worker_goes_on_beside_a_row_that_is_held_and_says_so(app: Rowlo
 
         await eventually(over)
     assert runs == {"victim": 1, "quick": 30}
+
+
+_REFUSES = """
+CREATE FUNCTION public.picky() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.id = {id} THEN RAISE EXCEPTION 'not this one'; END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER picky BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION public.picky()
+"""
+
+
+async def test_a_step_that_a_function_of_the_schema_passes_over_is_logged_explained_and_found_by_the_doctor(
+    app: Rowlock, sql: Sql, caplog: pytest.LogCaptureFixture
+) -> None:
+    go = asyncio.Event()
+
+    @app.job
+    async def first() -> None:
+        await go.wait()
+
+    @app.job
+    async def second(n: int) -> int:
+        return n
+
+    flow = Workflow("two behind one")
+    begun = flow.add(first.step())
+    for n in (1, 2):
+        flow.add(f"second {n}", second.step(n), after=[begun])
+    async with app.worker():
+        view = await app.workflows.get((await flow.enqueue()).id)
+        steps = {step.name: step.job_id for step in view.steps}
+        refused, other = steps["second 1"], steps["second 2"]
+        await sql.execute(_REFUSES.replace("{id}", str(refused)))
+        go.set()
+
+        async def explained() -> bool:
+            return "set_aside" in [reason.code for reason in (await app.jobs.explain(refused)).reasons]
+
+        await in_time(app.jobs.wait(other))
+        await eventually(explained)
+        (reason,) = [one for one in (await app.jobs.explain(refused)).reasons if one.code == "set_aside"]
+        assert "does not take its release: not this one" in reason.text
+        found = {finding.check: finding for finding in await Doctor(app.database(), app.settings).examine()}
+        assert ids.encode(refused) in found["set aside"].says
+        assert "not this one" in found["set aside"].says
+        assert f"job {ids.encode(refused)} is set aside, its release fails: not this one" in caplog.text
+        await sql.execute("DROP TRIGGER picky ON jobs")
+        await in_time(app.jobs.wait(refused))
+
+
+async def test_a_lane_whose_rate_cannot_be_read_claims_nothing_and_the_others_go_on(
+    app: Rowlock, sql: Sql, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.job(lane="limited")
+    async def limited() -> None:
+        pass
+
+    @app.job
+    async def quick() -> int:
+        return 1
+
+    async with app.worker():
+        pass  # creates the lanes
+    await sql.execute("""UPDATE lanes SET rate = '{"amount": "many"}' WHERE name = 'limited'""")
+    async with app.worker():
+        waits, runs = await limited.enqueue(), await quick.enqueue()
+        assert await in_time(runs.wait()) == 1
+        assert (await app.jobs.get(waits.id)).state is State.QUEUED
+        assert "lane limited claims no jobs, its rate" in caplog.text
+        await app.lanes.set("limited", rate="5/s")
+        await in_time(waits.wait())
 
 
 async def test_a_worker_that_stops_beside_a_held_row_has_written_all_other_outcomes(app: Rowlock, sql: Sql) -> None:

@@ -149,7 +149,7 @@ async def test_a_job_scheduled_before_the_worker_started_starts_on_time(app: Row
 
     async def late() -> float:
         handle = await ring.options(run_in="1s").enqueue()
-        await app.database().fetch("sweep")
+        await app.database().fetch("sweep", only=None)
         async with app.worker():
             job = await app.jobs.wait(handle.id, timeout=30)
         assert job.claimed_at is not None

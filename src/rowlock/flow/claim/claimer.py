@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from rowlock.errors import DatabaseError
 from rowlock.flow.claim.fairness import Fairness, pairs_of
 from rowlock.flow.claim.in_flight import ClaimsInFlight
-from rowlock.flow.claim.refused_jobs import RefusedJobs
+from rowlock.flow.claim.refused_rows import RefusedRows
 from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import BEGINNING, pair_of
 from rowlock.set_aside import SetAside
 from rowlock.store.database import LOCKED, RACES, TRANSIENT, UNSERVED
+from rowlock.store.halves import in_halves
 from rowlock.store.jobs import claim as verbs
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Claimer:
         """
         self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
         self._later, self._fairness, self._monotonic = later, Fairness(), monotonic
-        self._refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, monotonic, "claim")
+        self._refused = RefusedRows[int](SetAside(logger) if set_aside is None else set_aside, monotonic, "claim")
         self._resting: dict[str, datetime] = {}
         """Lanes without room in their rate, and the moment at which there is room again."""
         self._kinds = kinds
@@ -213,36 +214,40 @@ class Claimer:
             return await verbs.heads(session, pairs, worker=self._worker_id, passed_over=passed_over, most=free)
 
     async def _claim_in_halves(self, name: str, ids: list[int], until: float) -> list[Record]:
-        """Claim these jobs of a lane; a batch that fails is halved until the job that is to blame is alone."""
+        """Claim these jobs of a lane, but for those that make the claim fail."""
         rows: list[Record] = []
-        batches = [ids] if ids else []
-        while batches and self._monotonic() < until:
-            some = batches.pop()
+        lane_held = False
 
-            async def by_id(session: SqlSession, free: int, some: list[int] = some) -> _Answer:
+        async def claim_some(some: list[int]) -> None:
+            nonlocal lane_held
+
+            async def by_id(session: SqlSession, free: int) -> _Answer:
                 taken = await verbs.by_id(session, worker=self._worker_id, lane=name, ids=some[:free])
                 return _Answer({}, {}, None, taken)
 
             try:
                 answer = await self._under_locks(name, len(some), by_id)
-            except Exception as error:
-                if isinstance(error, UNSERVED):
-                    if not rows:
-                        raise
-                    self.in_flight.lose_answer()
-                    break
-                if isinstance(error, LOCKED) and self._lanes[name].is_careful:
-                    # The row that is held may be the lane's own, its cap or its rate.
-                    self._refused.rest(name, error)
-                    break
-                if len(some) == 1:
-                    self._refused.refused(name, some[0], error)
-                else:
-                    middle = len(some) // 2
-                    batches += [some[middle:], some[:middle]]
-            else:
-                self._note_later(answer)
-                rows += answer.rows
+            except LOCKED as error:
+                if not self._lanes[name].is_careful:
+                    raise
+                # The row that is held may be the lane's own, its cap or its rate.
+                self._refused.rest(name, error)
+                lane_held = True
+                return
+            self._note_later(answer)
+            rows.extend(answer.rows)
+
+        try:
+            await in_halves(
+                ids,
+                claim_some,
+                may_go_on=lambda: not lane_held and self._monotonic() < until,
+                refused=lambda job_id, error: self._refused.refused(name, job_id, error),
+            )
+        except UNSERVED:
+            if not rows:
+                raise
+            self.in_flight.lose_answer()
         return rows
 
     def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:

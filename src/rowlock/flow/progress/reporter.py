@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
-from rowlock.flow.claim.refused_jobs import RefusedJobs
+from rowlock.flow.claim.refused_rows import RefusedRows
 from rowlock.flow.locks.process_locks import locks_of
 from rowlock.flow.progress.report import LOG_BYTES, LOG_LINES, ProgressReport
 from rowlock.keep_running import keep_running
@@ -79,7 +79,7 @@ class Reporter:
 
         set_aside: where jobs are noted whose progress the database does not take now.
         """
-        self._refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, time.monotonic)
+        self._refused = RefusedRows[int](SetAside(logger) if set_aside is None else set_aside, time.monotonic)
         self._link, self._worker_id, self._on_lost, self._producer = link, worker_id, on_lost, producer
         self._dirty: dict[Claim, ProgressReport] = {}
         self._changed = asyncio.Event()

@@ -100,6 +100,7 @@ class Worker:
         set_aside: the jobs that upkeep has set aside, to which those of this worker are added.
         """
         self.set_aside = SetAside(logger) if set_aside is None else set_aside
+        database.warnings.note_in(self.set_aside)
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._replacement = handlers, upkeep, replacement
         self._scope, self._events, self._producer = scope, events or Events(), producer

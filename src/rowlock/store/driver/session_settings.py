@@ -68,7 +68,9 @@ _TRANSACTION_TIMEOUT_SINCE: Final = 17
 
 def at_start(role: str, *, guarded: bool) -> dict[str, str]:
     """Settings for the start of a connection. role: shown in application_name; guarded: with GUARDS."""
-    return {"application_name": f"rowlock:{role}", **PINNED, **LIMITS, **(GUARDS if guarded else {})}
+    # Functions of the schema warn of rows that they pass over: see server_warnings.py.
+    heard = {"client_min_messages": "warning"}
+    return {"application_name": f"rowlock:{role}", **heard, **PINNED, **LIMITS, **(GUARDS if guarded else {})}
 
 
 def in_transaction(lock_timeout: str | None) -> str:

@@ -34,17 +34,32 @@ WHEN OTHERS THEN
                         FOR NO KEY UPDATE SKIP LOCKED);
       IF FOUND THEN v_n := v_n + 1; END IF;
     EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
-    WHEN OTHERS THEN RAISE WARNING 'rowlock: job % gets no place at gate %: %', v_id, p_key, SQLERRM;
+    WHEN OTHERS THEN PERFORM {schema}.warn_refused(v_id, NULL, 'promotion', SQLERRM);
     END;
   END LOOP;
   RETURN v_n;
 END $$;
 
+-- Parks queued jobs, which the caller has locked. One that a trigger refuses stays where it is: they are halved until
+-- it is alone.
+CREATE FUNCTION {schema}.gate_park_apart(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2;
+BEGIN
+  UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1 WHERE j.id = ANY (p_ids);
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'parking', SQLERRM);
+  ELSE
+    PERFORM {schema}.gate_park_apart(p_ids[: v_half]);
+    PERFORM {schema}.gate_park_apart(p_ids[v_half + 1 :]);
+  END IF;
+END $$;
+
 -- Runs right after a claim, in its transaction, for claimed jobs that are new at their gate (gate_place 1). Returns the
 -- ids that may run; the others are parked. The gate's row is locked before the count is judged: a job that left between
 -- the judgement and the parking would find nobody to promote. One parked job means that the gate is full: up to p_bulk
--- more jobs of that key then leave the claim index at once, unclaimed, so that one busy key never drowns a claim; when
--- a trigger refuses one of those, they stay where they are.
+-- more jobs of that key then leave the claim index at once, unclaimed, so that one busy key never drowns a claim.
 CREATE FUNCTION {schema}.gate_enter(p_ids bigint[], p_fences integer[], p_bulk integer DEFAULT 500)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE v_key text; v_all bigint[]; g {schema}.gates; v_free integer;
@@ -71,17 +86,11 @@ BEGIN
          SET state = 'blocked', gate_place = -1, attempt = j.attempt - 1, fence = j.fence + 1, seq = j.seq + 1,
              claimed_by = NULL, claimed_at = NULL, lane = NULL
        WHERE j.id = ANY (v_all[v_free + 1 :]);
-      BEGIN
-        WITH more AS MATERIALIZED (
-          SELECT q.id FROM {schema}.jobs q
-           WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
-             AND q.state = 'queued' AND q.run_after <= now()
-           ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED)
-        UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
-          FROM more WHERE j.id = more.id;
-      EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
-      WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot be parked: %', v_key, SQLERRM;
-      END;
+      PERFORM {schema}.gate_park_apart(ARRAY(
+        SELECT q.id FROM {schema}.jobs q
+         WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
+           AND q.state = 'queued' AND q.run_after <= now()
+         ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED));
       -- A leaver passes over a parked job that somebody holds locked; newcomers of a FIFO gate make up for it.
       UPDATE {schema}.gates SET held = held + {schema}.gate_promote(v_key, max_running - held)
        WHERE key = v_key AND held < max_running;
@@ -110,7 +119,7 @@ END $$;
 -- Recounts what is held and hands free places on. Each gate is judged under its own lock, which every entry and exit
 -- takes before it commits, so the count cannot change meanwhile. A promoted job that no worker claimed within p_idle
 -- (its lane is off) gives its place back, unless the gate is FIFO or a trigger refuses it. A gate whose row another
--- session holds is left to the next round: it is being judged there. Returns how many gates were corrected.
+-- session holds, or a trigger refuses, is left to the next round. Returns how many gates were corrected.
 CREATE FUNCTION {schema}.gates_repair(p_idle interval DEFAULT '60 s') RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE k text; g {schema}.gates; v_held integer; v_changed integer := 0;
 BEGIN
@@ -120,30 +129,29 @@ BEGIN
             ORDER BY x.key NOT LIKE 'lane:%', x.key LOOP
     SELECT * INTO g FROM {schema}.gates x WHERE x.key = k FOR UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;
-    IF k LIKE 'lane:%' THEN
-      SELECT count(*) INTO v_held FROM {schema}.jobs j WHERE j.state = 'running' AND 'lane:' || j.lane = k;
-    ELSE
-      IF NOT g.fifo THEN
-        BEGIN
-          UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
-           WHERE j.id IN (SELECT q.id FROM {schema}.jobs q
-                           WHERE q.gate_key = k AND q.gate_place = 1 AND q.finished_at IS NULL
-                             AND q.state = 'queued' AND q.run_after < now() - p_idle
-                             AND EXISTS (SELECT 1 FROM {schema}.jobs o WHERE o.gate_key = k AND o.gate_place = -1
-                                            AND o.finished_at IS NULL)
-                           FOR NO KEY UPDATE SKIP LOCKED);
-        EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
-        WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot give its place back: %', k, SQLERRM;
-        END;
+    BEGIN
+      IF k LIKE 'lane:%' THEN
+        SELECT count(*) INTO v_held FROM {schema}.jobs j WHERE j.state = 'running' AND 'lane:' || j.lane = k;
+      ELSE
+        IF NOT g.fifo THEN
+          PERFORM {schema}.gate_park_apart(ARRAY(
+            SELECT q.id FROM {schema}.jobs q
+             WHERE q.gate_key = k AND q.gate_place = 1 AND q.finished_at IS NULL
+               AND q.state = 'queued' AND q.run_after < now() - p_idle
+               AND EXISTS (SELECT 1 FROM {schema}.jobs o WHERE o.gate_key = k AND o.gate_place = -1 AND o.finished_at IS NULL)
+             FOR NO KEY UPDATE SKIP LOCKED));
+        END IF;
+        SELECT count(*) INTO v_held FROM {schema}.jobs j
+         WHERE j.gate_key = k AND j.gate_place > 0 AND j.finished_at IS NULL;
+        v_held := v_held + {schema}.gate_promote(k, g.max_running - v_held);
       END IF;
-      SELECT count(*) INTO v_held FROM {schema}.jobs j
-       WHERE j.gate_key = k AND j.gate_place > 0 AND j.finished_at IS NULL;
-      v_held := v_held + {schema}.gate_promote(k, g.max_running - v_held);
-    END IF;
-    IF v_held <> g.held THEN
-      UPDATE {schema}.gates SET held = v_held WHERE key = k;
-      v_changed := v_changed + 1;
-    END IF;
+      IF v_held <> g.held THEN
+        UPDATE {schema}.gates SET held = v_held WHERE key = k;
+        v_changed := v_changed + 1;
+      END IF;
+    EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+    WHEN OTHERS THEN PERFORM {schema}.warn_refused(NULL, 'gate ' || k, 'repair', SQLERRM);
+    END;
   END LOOP;
   RETURN v_changed;
 END $$;

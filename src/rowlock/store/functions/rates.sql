@@ -38,6 +38,23 @@ BEGIN
   full_at := CASE WHEN v_oldest IS NULL THEN r.updated_at + make_interval(secs => 21 * v_step) ELSE 'infinity' END;
 END $$;
 
+-- Gives queued jobs their turns; the caller has locked them. One that a trigger refuses stays where it is, and its turn
+-- is not given to another: they are halved until it is alone.
+CREATE FUNCTION {schema}.rate_turns_apart(p_ids bigint[], p_turns timestamptz[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2;
+BEGIN
+  UPDATE {schema}.jobs q SET fence = q.fence + 1, seq = q.seq + 1, rate_turn = true, run_after = d.turn
+    FROM unnest(p_ids, p_turns) AS d(id, turn) WHERE q.id = d.id;
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'turn', SQLERRM);
+  ELSE
+    PERFORM {schema}.rate_turns_apart(p_ids[: v_half], p_turns[: v_half]);
+    PERFORM {schema}.rate_turns_apart(p_ids[v_half + 1 :], p_turns[v_half + 1 :]);
+  END IF;
+END $$;
+
 -- Runs right after a claim, in its transaction, for claimed jobs that are new at a gate (gate_place 1) or have rates.
 -- Answers the jobs that may run, and with again_at those that were put back; parked jobs are not answered. Gates come
 -- before rates: a job that waits at its gate uses nothing of a rate, and a job that its rate refuses gives its place
@@ -57,6 +74,7 @@ DECLARE
   v_urgency smallint[]; v_most integer[]; v_room float8[]; v_pace float8[]; v_since timestamptz[]; v_full timestamptz[]; v_sliding boolean[];
   v_used float8[]; j record; i integer; w float8; v_turn timestamptz; v_at timestamptz; v_early boolean; v_back bigint[] := '{}';
   v_turns timestamptz[] := '{}'; v_late record; v_more integer; v_left integer;
+  v_same bigint[]; v_same_turns timestamptz[];
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) d(id, fence) JOIN {schema}.jobs q USING (id, fence) WHERE q.rate_keys IS NOT NULL) THEN
     RETURN QUERY SELECT e, NULL::timestamptz FROM {schema}.gate_enter(p_ids, p_fences) AS e;
@@ -141,15 +159,14 @@ BEGIN
       SELECT n.id, row_number() OVER (ORDER BY n.run_after, n.id) AS n
         FROM near n CROSS JOIN LATERAL (
           SELECT 1 FROM {schema}.jobs q WHERE q.id = n.id AND q.state = 'queued' AND q.run_after <= v_now FOR NO KEY UPDATE SKIP LOCKED) AS locked
-       WHERE n.rate_keys = v_late.rate_keys AND n.rate_weight = v_late.rate_weight AND NOT n.rate_turn),
-    moved AS (
-      UPDATE {schema}.jobs q
-         SET fence = q.fence + 1, seq = q.seq + 1, rate_turn = true,
-             run_after = (SELECT max(u.horizon + make_interval(secs => s.n * least(v_late.rate_weight, u.most) * u.pace))
-                            FROM unnest(v_keys, v_horizon, v_most, v_pace) AS u(key, horizon, most, pace)
-                           WHERE u.key = ANY (v_late.rate_keys) AND u.horizon > v_now) + interval '0.1 ms'
-        FROM same s WHERE q.id = s.id RETURNING q.id)
-    SELECT count(*) INTO v_more FROM moved;
+       WHERE n.rate_keys = v_late.rate_keys AND n.rate_weight = v_late.rate_weight AND NOT n.rate_turn)
+    SELECT array_agg(s.id ORDER BY s.n), array_agg(t.turn ORDER BY s.n) INTO v_same, v_same_turns
+      FROM same s CROSS JOIN LATERAL (
+        SELECT max(u.horizon + make_interval(secs => s.n * least(v_late.rate_weight, u.most) * u.pace)) + interval '0.1 ms' AS turn
+          FROM unnest(v_keys, v_horizon, v_most, v_pace) AS u(key, horizon, most, pace)
+         WHERE u.key = ANY (v_late.rate_keys) AND u.horizon > v_now) AS t;
+    v_more := coalesce(cardinality(v_same), 0);
+    IF v_more > 0 THEN PERFORM {schema}.rate_turns_apart(v_same, v_same_turns); END IF;
     FOR i IN 1 .. cardinality(v_keys) LOOP
       IF v_keys[i] = ANY (v_late.rate_keys) AND v_horizon[i] > v_now THEN
         v_horizon[i] := v_horizon[i] + make_interval(secs => v_more * least(v_late.rate_weight, v_most[i]) * v_pace[i]);

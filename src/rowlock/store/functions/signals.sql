@@ -40,22 +40,45 @@ BEGIN
   RETURN {schema}.workflow_release(v_there);
 END $$;
 
+-- Lets these waits time out; the caller holds the jobs' rows. The timeout and the release of a job happen together or
+-- not at all: after the timeout alone no signal would count any more. A refused job goes on waiting; they are halved
+-- until it is alone. Answers as workflow_release does.
+CREATE FUNCTION {schema}.signals_time_out_apart(p_ids bigint[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2;
+BEGIN
+  INSERT INTO {schema}.signals (job_id, name, timed_out)
+  SELECT q.job_id, q.signal, true FROM {schema}.waits q WHERE q.job_id = ANY (p_ids) ON CONFLICT DO NOTHING;
+  RETURN {schema}.workflow_release(p_ids);
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'end of its wait', SQLERRM);
+    RETURN NULL;
+  END IF;
+  RETURN nullif(coalesce({schema}.signals_time_out_apart(p_ids[: v_half]), '[]')
+                || coalesce({schema}.signals_time_out_apart(p_ids[v_half + 1 :]), '[]'), '[]');
+END $$;
+
 -- Ends waits whose time is over. Held rows are passed over: at this moment the signal is sent, or the job ended. A job
 -- that ended, was replaced or retried, or is parked at its gate no longer waits, so it gets no timeout.
 CREATE FUNCTION {schema}.signals_overdue(p_limit integer) RETURNS TABLE (ids bigint[], released jsonb) LANGUAGE plpgsql AS $$
-DECLARE v_ids bigint[];
+DECLARE v_ids bigint[]; v_id bigint; v_flow bigint;
 BEGIN
-  WITH over AS MATERIALIZED (
-    SELECT q.job_id, j.workflow_id FROM {schema}.waits q JOIN {schema}.jobs j ON j.id = q.job_id
-     WHERE q.until < clock_timestamp() AND NOT (j.state = 'blocked' AND j.gate_place = 0) FOR UPDATE OF q SKIP LOCKED),
-  gone AS (DELETE FROM {schema}.waits q USING over o WHERE q.job_id = o.job_id AND o.workflow_id IS NULL)
-  UPDATE {schema}.waits q SET signal = NULL, until = NULL FROM over o WHERE q.job_id = o.job_id AND o.workflow_id IS NOT NULL;
+  FOR v_id, v_flow IN
+      SELECT q.job_id, j.workflow_id FROM {schema}.waits q JOIN {schema}.jobs j ON j.id = q.job_id
+       WHERE q.until < clock_timestamp() AND NOT (j.state = 'blocked' AND j.gate_place = 0) FOR UPDATE OF q SKIP LOCKED LOOP
+    BEGIN
+      IF v_flow IS NULL THEN DELETE FROM {schema}.waits q WHERE q.job_id = v_id;
+      ELSE UPDATE {schema}.waits q SET signal = NULL, until = NULL WHERE q.job_id = v_id;
+      END IF;
+    EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+    WHEN OTHERS THEN PERFORM {schema}.warn_refused(v_id, NULL, 'end of its wait', SQLERRM);
+    END;
+  END LOOP;
   SELECT array_agg(x.id) INTO v_ids FROM (
     SELECT j.id FROM {schema}.jobs j
      WHERE j.id IN (SELECT q.job_id FROM {schema}.waits q WHERE q.until < clock_timestamp() ORDER BY q.until LIMIT p_limit)
        AND j.state = 'blocked' AND j.gate_place = 0 ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
-  INSERT INTO {schema}.signals (job_id, name, timed_out)
-  SELECT q.job_id, q.signal, true FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp() ON CONFLICT DO NOTHING;
-  RETURN QUERY SELECT v_ids, {schema}.workflow_release_apart(ARRAY(
+  RETURN QUERY SELECT v_ids, {schema}.signals_time_out_apart(ARRAY(
     SELECT q.job_id FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp()));
 END $$;

@@ -46,7 +46,7 @@ BEGIN
 EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
 WHEN OTHERS THEN
   IF v_half = 0 THEN
-    RAISE WARNING 'rowlock: job % cannot be released: %', p_ids[1], SQLERRM;
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'release', SQLERRM);
     RETURN NULL;
   END IF;
   RETURN nullif(coalesce({schema}.workflow_release_apart(p_ids[: v_half]), '[]')
@@ -78,7 +78,7 @@ BEGIN
 EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
 WHEN OTHERS THEN
   IF v_half = 0 THEN
-    RAISE WARNING 'rowlock: job % cannot be cancelled: %', p_ids[1], SQLERRM;
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'cancelling', SQLERRM);
     RETURN '{}';
   END IF;
   RETURN {schema}.workflow_stop_apart(p_ids[: v_half]) || {schema}.workflow_stop_apart(p_ids[v_half + 1 :]);
@@ -201,6 +201,22 @@ BEGIN
   RETURN v_out;
 END $$;
 
+-- Follows these ends like workflow_follow. A step whose workflow, edges or waits a trigger refuses is passed over, and
+-- comes back with the next repair: they are halved until it is alone.
+CREATE FUNCTION {schema}.workflow_follow_apart(p_ids bigint[], p_channel text) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2;
+BEGIN
+  RETURN {schema}.workflow_follow(p_ids, p_channel);
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    PERFORM {schema}.warn_refused(p_ids[1], NULL, 'place in its workflow', SQLERRM);
+    RETURN NULL;
+  END IF;
+  RETURN nullif(coalesce({schema}.workflow_follow_apart(p_ids[: v_half], p_channel), '[]')
+                || coalesce({schema}.workflow_follow_apart(p_ids[v_half + 1 :], p_channel), '[]'), '[]');
+END $$;
+
 -- Finds steps that were ended by code without workflows, steps that a release passed over because their row was held,
 -- and workflows without a live step that are not closed. Looks at p_flows live workflows, from a random one on when
 -- there are more, so that each round sees others.
@@ -221,5 +237,5 @@ BEGIN
         OR (j.state = 'blocked' AND j.gate_place = 0 AND q.signal IS NULL AND q.go IS NOT NULL)
         OR (s.ended AND (w.open <= 0 OR EXISTS (SELECT 1 FROM {schema}.edges e WHERE e.upstream = s.job_id AND e.met IS NULL)))
      LIMIT p_steps) AS x;
-  RETURN QUERY SELECT v_ids, {schema}.workflow_follow(v_ids, p_channel);
+  RETURN QUERY SELECT v_ids, {schema}.workflow_follow_apart(v_ids, p_channel);
 END $$;

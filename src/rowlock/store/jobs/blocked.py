@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlExecutor
 
 
-async def held_jobs(executor: SqlExecutor, ids: Sequence[int]) -> set[int]:
+async def held_jobs(executor: SqlExecutor, ids: Sequence[int], *, to_delete: bool = False) -> set[int]:
     """Of these jobs, those whose row another transaction holds now; never waits.
 
-    In a transaction the others are locked until its end.
+    to_delete: also those to which a row of another transaction refers, which holds them against a deletion only. In a
+    transaction the others are locked until its end.
     """
-    return {row["id"] for row in await executor.fetch("held_jobs", ids=list(ids))}
+    name = "held_jobs_to_delete" if to_delete else "held_jobs"
+    return {row["id"] for row in await executor.fetch(name, ids=list(ids))}

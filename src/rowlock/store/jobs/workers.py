@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
+from rowlock.store.halves import in_halves
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
@@ -83,8 +85,18 @@ async def leave(executor: SqlExecutor, worker_id: int) -> None:
 
 
 async def vouch(executor: SqlExecutor, worker_ids: list[int]) -> None:
-    """Keep the rows of these workers fresh: their supervisor sees that their processes live."""
-    await executor.fetch("vouch", workers=worker_ids)
+    """Keep the rows of these workers fresh: their supervisor sees that their processes live.
+
+    Raises the error of a row that was refused after the others are written.
+    """
+    refused: list[Exception] = []
+    await in_halves(
+        worker_ids,
+        lambda some: executor.fetch("vouch", workers=some),
+        refused=lambda _worker, error: refused.append(error),
+    )
+    if refused:
+        raise refused[0]
 
 
 async def beat(

@@ -257,11 +257,23 @@ RETURNING s.token_id, coalesce(s.subject, (SELECT t.subject FROM {schema}.tokens
 -- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard. What
 -- was counted for the audit stays for a day, so that the next line can say it. Keys and revocations of embed tokens go when
 -- no token that they concern can be valid any more.
-WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives})),
-unused AS (DELETE FROM {schema}.embed_keys k WHERE k.expires_at < now()),
-outlived AS (DELETE FROM {schema}.embed_revocations r WHERE r.revoked_at < now() - :longest_embed::interval)
+WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}) AND (:only::text[] IS NULL OR 'session of ' || coalesce('token ' || s.token_id, s.subject) = ANY (:only::text[]))),
+unused AS (DELETE FROM {schema}.embed_keys k WHERE k.expires_at < now() AND (:only::text[] IS NULL OR 'embed key ' || k.id = ANY (:only::text[]))),
+outlived AS (DELETE FROM {schema}.embed_revocations r WHERE r.revoked_at < now() - :longest_embed::interval
+              AND (:only::text[] IS NULL OR 'revocation of ' || r.target = ANY (:only::text[])))
 DELETE FROM {schema}.login_failures f
 WHERE f.since < now() - CASE WHEN f.key LIKE 'refused %' THEN interval '1 day' ELSE :within::interval END
+  AND (:only::text[] IS NULL OR 'login failures of ' || f.key = ANY (:only::text[]))
+
+-- name: old_access
+-- For prune_access when it is run in parts.
+SELECT DISTINCT 'session of ' || coalesce('token ' || s.token_id, s.subject) AS id FROM {schema}.sessions s
+UNION ALL
+SELECT 'login failures of ' || f.key FROM {schema}.login_failures f
+UNION ALL
+SELECT 'embed key ' || k.id FROM {schema}.embed_keys k
+UNION ALL
+SELECT 'revocation of ' || r.target FROM {schema}.embed_revocations r
 
 -- name: kind_defaults
 -- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.

@@ -38,7 +38,7 @@ recorded AS (
 -- cancel_running applies.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR NO KEY UPDATE),
 {end_jobs},
 {recorded}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM ended m
@@ -59,14 +59,26 @@ SELECT coalesce(array_agg(e.id), '{}') AS ids,
 FROM ended e
 
 -- name: lock_jobs
--- Before several statements of one transaction: each of them locks in id order, all of them together would not.
+-- Before several statements of one transaction: each of them locks in id order, all of them together would not. FOR NO
+-- KEY UPDATE, like every statement that changes a job without deleting it: a row of the user's that refers to the job,
+-- inserted by a transaction that is still open, holds it against a deletion only.
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR NO KEY UPDATE
+
+-- name: lock_jobs_to_delete
+-- The same before a deletion, which needs the stronger lock from the start: a lock that is raised later may wait for
+-- long, with the others held.
 SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE
 
 -- name: held_jobs
 -- After a write for several jobs has waited too long for a lock: the jobs that other transactions hold at this moment.
--- SKIP LOCKED never waits; inside a transaction the jobs that are free stay locked until its end. FOR UPDATE, as a
--- deletion needs it: a foreign key of the user's own table holds a row against that, though not against an outcome. A
--- deleted job is not held: its write is refused, not blocked.
+-- SKIP LOCKED never waits; inside a transaction the jobs that are free stay locked until its end. A deleted job is not
+-- held: its write is refused, not blocked.
+WITH free AS MATERIALIZED (
+  SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED)
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.id NOT IN (SELECT f.id FROM free f) ORDER BY j.id
+
+-- name: held_jobs_to_delete
+-- The same for a deletion: also the jobs that a foreign key of the user's own table holds.
 WITH free AS MATERIALIZED (
   SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE SKIP LOCKED)
 SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.id NOT IN (SELECT f.id FROM free f) ORDER BY j.id
@@ -75,7 +87,7 @@ SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.id NOT 
 -- Changes state and fence at once, whatever the handler does; the notification only makes its worker notice sooner.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
-  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NULL ORDER BY j.id FOR UPDATE),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NULL ORDER BY j.id FOR NO KEY UPDATE),
 {end_jobs},
 {recorded}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
@@ -123,7 +135,7 @@ WITH judged AS (
                 WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = :by_whom::text AND a.detail ? 'args') THEN 'edited'
               WHEN j.approval >> 3 > 0 AND :by_whom::text IS NULL THEN 'unnamed'
               WHEN :by_whom::text = ANY (j.approvers) THEN 'again' END AS refused
-  FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
+  FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR NO KEY UPDATE),
 ended AS (
   UPDATE {schema}.jobs j {approved_columns}
   FROM judged g WHERE j.id = g.id AND g.refused IS NULL
@@ -177,7 +189,7 @@ WITH due AS (
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.state = 'pending' AND j.answer_by < now()
-  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+  ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 {end_jobs},
 {ended_concluded},
 {exhausted}
@@ -187,7 +199,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notif
 -- pending -> cancelled. Locked in id order, so that a concurrent approval either comes first or finds it ended.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR NO KEY UPDATE),
 {end_jobs},
 {recorded}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM ended m
@@ -205,7 +217,7 @@ WITH old AS (
     SELECT t.id FROM {schema}.jobs t
     WHERE t.unique_key = j.unique_key AND t.unique_scope = j.unique_scope AND t.finished_at IS NULL
       AND (t.unique_scope = 'live' OR t.state IN ('pending', 'blocked', 'queued')) LIMIT 1) AS twin ON true
-  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NOT NULL AND j.workflow_id IS NULL ORDER BY j.id FOR UPDATE OF j),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NOT NULL AND j.workflow_id IS NULL ORDER BY j.id FOR NO KEY UPDATE OF j),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, ended_at, outcome, error)
   SELECT o.id, o.fence - 1, o.attempt, o.claimed_by, w.name, o.claimed_at, o.finished_at, o.state, o.errors
@@ -256,7 +268,7 @@ SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDE
 WITH old AS MATERIALIZED (
   SELECT j.id, j.state, j.args, j.run_after, j.priority, j.tags, j.refs, j.gate_place, j.approval,
          j.state = 'blocked' AND j.gate_place = 0 AS depends FROM {schema}.jobs j
-  WHERE j.id = :id::bigint AND j.seq = :seq::integer AND j.state IN ('pending', 'blocked', 'queued') FOR UPDATE),
+  WHERE j.id = :id::bigint AND j.seq = :seq::integer AND j.state IN ('pending', 'blocked', 'queued') FOR NO KEY UPDATE),
 meant AS MATERIALIZED (
   SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids, w.anew AND o.approval <> 0 AND NOT o.depends AS asks,
          CASE WHEN w.moves OR coalesce(:priority::smallint <> o.priority, false)

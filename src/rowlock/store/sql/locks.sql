@@ -79,4 +79,9 @@ ORDER BY w.since
 -- Rows of processes that were killed. A session takes its own lock before it writes its first row, so no live one is
 -- hit.
 WITH {advisory}
-DELETE FROM {schema}.locks k WHERE NOT EXISTS (SELECT 1 FROM here h WHERE h.pid = k.pid AND h.key = k.session)
+DELETE FROM {schema}.locks k
+WHERE NOT EXISTS (SELECT 1 FROM here h WHERE h.pid = k.pid AND h.key = k.session) AND (:only::text[] IS NULL OR 'lock ' || k.namespace || ' ' || k.name = ANY (:only::text[]))
+
+-- name: lock_names
+-- For prune_locks when it is run in parts.
+SELECT DISTINCT 'lock ' || k.namespace || ' ' || k.name AS id FROM {schema}.locks k

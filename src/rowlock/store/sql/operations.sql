@@ -64,6 +64,7 @@ SELECT {operation_columns} FROM changed o
 -- Compare-and-set: of several processes that find it abandoned, one has it for the next thirty seconds.
 UPDATE {schema}.operations o SET driven_until = clock_timestamp() + interval '30 s'
 WHERE o.id = (SELECT x.id FROM {schema}.operations x WHERE x.state = 'running' AND x.driven_until < clock_timestamp()
+                AND (:only::text[] IS NULL OR 'operation ' || x.id = ANY (:only::text[]))
               ORDER BY x.driven_until LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING {operation_columns}
 
@@ -86,4 +87,13 @@ WHERE o.id = own.id
 
 -- name: prune_operations
 -- A month is enough to look back at. Nothing else writes the row of an operation that has ended.
-DELETE FROM {schema}.operations o WHERE o.finished_at < now() - interval '30 days'
+DELETE FROM {schema}.operations o WHERE o.finished_at < now() - interval '30 days' AND (:only::text[] IS NULL OR 'operation ' || o.id = ANY (:only::text[]))
+
+-- name: abandoned_operations
+-- For operation_take when it is run in parts.
+SELECT 'operation ' || o.id AS id FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < clock_timestamp()
+ORDER BY o.driven_until LIMIT 100
+
+-- name: old_operations
+-- For prune_operations when it is run in parts.
+SELECT 'operation ' || o.id AS id FROM {schema}.operations o WHERE o.finished_at < now() - interval '30 days'

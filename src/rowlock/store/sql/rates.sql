@@ -12,13 +12,13 @@ ON CONFLICT (key) DO UPDATE SET used_at = clock_timestamp() WHERE r.used_at < cl
 
 -- name: lane_rate
 -- The lane's row says what its rate is; this brings the counting row in line. What was used of an unchanged rate stays
--- used.
+-- used. only: 'lane:' and the lane's name; NULL: every lane.
 WITH meant AS (
   SELECT 'lane:' || l.name AS key, (l.rate ->> 'amount')::integer AS amount, make_interval(secs => (l.rate ->> 'per')::float8) AS per,
          (l.rate ->> 'burst')::integer AS burst, (l.rate ->> 'window')::boolean AS sliding
-  FROM {schema}.lanes l WHERE l.rate IS NOT NULL AND (:name::text IS NULL OR l.name = :name::text)),
+  FROM {schema}.lanes l WHERE l.rate IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[]))),
 gone AS (
-  DELETE FROM {schema}.rates r WHERE r.key LIKE 'lane:%' AND (:name::text IS NULL OR r.key = 'lane:' || :name::text)
+  DELETE FROM {schema}.rates r WHERE r.key LIKE 'lane:%' AND (:only::text[] IS NULL OR r.key = ANY (:only::text[]))
     AND NOT EXISTS (SELECT 1 FROM meant m WHERE m.key = r.key))
 INSERT INTO {schema}.rates AS r (key, amount, per, burst, sliding, tokens)
 SELECT m.key, m.amount, m.per, m.burst, m.sliding, m.burst FROM meant m ORDER BY 1
@@ -197,8 +197,15 @@ WHERE g.key IN (
   SELECT o.key FROM {schema}.gates o
   WHERE o.used_at < now() - interval '7 days' AND o.edited_at IS NULL AND o.held = 0 AND o.key NOT LIKE 'lane:%'
     AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = o.key AND j.finished_at IS NULL)
+    AND (:only::text[] IS NULL OR 'gate ' || o.key = ANY (:only::text[]))
   ORDER BY o.key LIMIT :batch::integer FOR UPDATE SKIP LOCKED)
 RETURNING g.key
+
+-- name: unused_limits
+-- For forget_gates and forget_rates when they are run in parts: what they may delete, and more.
+SELECT 'gate ' || g.key AS id FROM {schema}.gates g WHERE g.used_at < now() - interval '7 days' AND g.edited_at IS NULL
+UNION ALL
+SELECT 'rate ' || r.key FROM {schema}.rates r WHERE r.used_at < now() - interval '7 days' AND r.edited_at IS NULL
 
 -- name: forget_rates
 -- The same for rates. No index shows which jobs need one, so waiting jobs are read once for all candidates; needed
@@ -206,6 +213,7 @@ RETURNING g.key
 WITH old AS MATERIALIZED (
   SELECT r.key FROM {schema}.rates r
   WHERE r.used_at < now() - interval '7 days' AND r.edited_at IS NULL AND r.paused_until < now() AND r.key NOT LIKE 'lane:%'
+    AND (:only::text[] IS NULL OR 'rate ' || r.key = ANY (:only::text[]))
   ORDER BY r.key LIMIT :batch::integer FOR UPDATE SKIP LOCKED),
 needed AS MATERIALIZED (
   SELECT DISTINCT k.key FROM {schema}.jobs j CROSS JOIN LATERAL unnest(j.rate_keys) AS k(key)

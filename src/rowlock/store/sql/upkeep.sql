@@ -19,11 +19,12 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- were never registered. The only unbounded read, once per cluster and round. A pair without queued jobs is cleared,
 -- and forgotten after a day. The epoch moves when something was published, and as long as anything is queued, so that a
 -- head that was passed over because its row was locked is found again. On an empty queue workers are not made to read
--- what has not changed. A pair that is being registered at this moment is locked, and not cleared.
+-- what has not changed. A pair that is being registered at this moment is locked, and not cleared. `only`, here and below:
+-- after a run has failed because of one row, the rows of this run, in the words of its candidates; NULL: any.
 WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
-  SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3
+  SELECT h.kind, h.priority, h.share, h.run_after FROM h WHERE (:only::text[] IS NULL OR 'pair ' || h.kind || ' ' || h.priority || ' ' || h.share = ANY (:only::text[])) ORDER BY 1, 2, 3
   ON CONFLICT (kind, priority, share) DO UPDATE SET low_water = excluded.low_water, last_seen = clock_timestamp()
   WHERE p.low_water IS DISTINCT FROM excluded.low_water OR p.last_seen < clock_timestamp() - interval '1 hour'
   RETURNING 1),
@@ -31,6 +32,7 @@ empty AS MATERIALIZED (
   SELECT p.kind, p.priority, p.share, p.low_water IS NULL AS unused FROM {schema}.pairs p
   WHERE (p.low_water IS NOT NULL OR p.last_seen < clock_timestamp() - interval '1 day')
     AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share))
+    AND (:only::text[] IS NULL OR 'pair ' || p.kind || ' ' || p.priority || ' ' || p.share = ANY (:only::text[]))
   FOR UPDATE SKIP LOCKED),
 cleared AS (
   UPDATE {schema}.pairs p SET low_water = NULL FROM empty e
@@ -44,6 +46,11 @@ announced AS (
     AND (EXISTS (SELECT 1 FROM h) OR EXISTS (SELECT 1 FROM published) OR EXISTS (SELECT 1 FROM cleared)
          OR EXISTS (SELECT 1 FROM forgotten)))
 SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
+
+-- name: pair_names
+-- For a sweep that is run in parts: every pair that is registered or has queued jobs.
+WITH RECURSIVE {queued_heads}
+SELECT 'pair ' || h.kind || ' ' || h.priority || ' ' || h.share AS id FROM h UNION SELECT 'pair ' || p.kind || ' ' || p.priority || ' ' || p.share FROM {schema}.pairs p
 
 -- fragment: lost_claims
 -- The policy of the kind decides: retry (with a loss budget of its own, and back-off), fail, or hold for a person. The
@@ -229,7 +236,7 @@ WITH due AS (
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.state IN ('pending', 'blocked', 'queued') AND j.expires_at < now()
-  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+  ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 {end_jobs},
 {ended_concluded},
 {exhausted}
@@ -245,7 +252,7 @@ WITH due AS (
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.finished_at IS NULL AND j.too_old_at < now()
-  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+  ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 {end_jobs},
 {ended_concluded},
 {exhausted}
@@ -258,8 +265,13 @@ FROM ended m
 -- A lane with max_total but without a cap row would not be capped at all: the lane was written by hand, or the process
 -- that set it died before it wrote the cap. repair_gates corrects the count afterwards.
 INSERT INTO {schema}.gates AS g (key, max_running)
-SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l WHERE l.max_total IS NOT NULL ORDER BY 1
+SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l
+WHERE l.max_total IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[])) ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
+
+-- name: lane_names
+-- For a repair of caps or rates that is run in parts: every lane, and rates that outlived theirs.
+SELECT 'lane:' || l.name AS id FROM {schema}.lanes l UNION SELECT r.key FROM {schema}.rates r WHERE r.key LIKE 'lane:%'
 
 -- name: repair_gates
 -- A function of the schema: each gate is recounted under its own lock.
@@ -320,29 +332,47 @@ SELECT count(*) AS pruned FROM gone
 -- Idempotency keys have a retention of their own. A locked key is being taken over by an enqueue: it is passed over,
 -- since a bulk locks many of them in an order of its own.
 DELETE FROM {schema}.job_keys k
-USING (SELECT o.kind, o.key FROM {schema}.job_keys o WHERE o.expires_at < now() LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old
+USING (SELECT o.kind, o.key FROM {schema}.job_keys o
+       WHERE o.expires_at < now() AND (:only::text[] IS NULL OR 'key of job ' || o.job_id = ANY (:only::text[]))
+       LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old
 WHERE k.kind = old.kind AND k.key = old.key
+
+-- name: expired_keys
+-- For a deletion of keys that is run in parts. By their jobs: a key may be secret.
+SELECT DISTINCT 'key of job ' || k.job_id AS id FROM (
+  SELECT o.job_id FROM {schema}.job_keys o WHERE o.expires_at < now() ORDER BY o.expires_at LIMIT 5000) AS k
 
 -- name: prune_waiters
 -- Left behind by callers that crashed. A locked row is being renewed.
 DELETE FROM {schema}.job_waiters w
-USING (SELECT x.job_id, x.waiter FROM {schema}.job_waiters x WHERE x.until < now() FOR UPDATE SKIP LOCKED) AS old
+USING (SELECT x.job_id, x.waiter FROM {schema}.job_waiters x
+       WHERE x.until < now() AND (:only::text[] IS NULL OR 'waiter of job ' || x.job_id = ANY (:only::text[])) FOR UPDATE SKIP LOCKED) AS old
 WHERE w.job_id = old.job_id AND w.waiter = old.waiter
+
+-- name: expired_waiters
+-- For a deletion of waiters that is run in parts.
+SELECT DISTINCT 'waiter of job ' || x.job_id AS id FROM {schema}.job_waiters x WHERE x.until < now()
 
 -- name: prune_workers
 -- A worker row outlives the worker by a day, so that attempts can still name it; a silent worker with running jobs is
 -- left to rescue. A locked row is passed over: its supervisor vouches for several workers at once.
 DELETE FROM {schema}.workers w
-USING (SELECT x.id FROM {schema}.workers x WHERE x.seen_at < now() - interval '1 day' FOR UPDATE SKIP LOCKED) AS old
+USING (SELECT x.id FROM {schema}.workers x
+       WHERE x.seen_at < now() - interval '1 day' AND (:only::text[] IS NULL OR 'worker ' || x.id = ANY (:only::text[])) FOR UPDATE SKIP LOCKED) AS old
 WHERE w.id = old.id AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
 
 -- name: workers_silent
 -- A worker that has been silent for a minute and holds no job is shown as gone. A locked row is passed over, as above.
 UPDATE {schema}.workers w SET state = 'gone', hungry = false
-FROM (SELECT x.id FROM {schema}.workers x WHERE x.state <> 'gone' AND x.seen_at < now() - interval '60 s'
+FROM (SELECT x.id FROM {schema}.workers x
+      WHERE x.state <> 'gone' AND x.seen_at < now() - interval '60 s' AND (:only::text[] IS NULL OR 'worker ' || x.id = ANY (:only::text[]))
       FOR NO KEY UPDATE SKIP LOCKED) AS silent
 WHERE w.id = silent.id
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
+
+-- name: silent_workers
+-- For workers_silent and prune_workers when they are run in parts.
+SELECT 'worker ' || x.id AS id FROM {schema}.workers x WHERE x.seen_at < now() - interval '60 s' ORDER BY x.id LIMIT 20000
 
 -- name: fold_counts
 -- A function of the schema; moves a bounded number of increments.
@@ -351,8 +381,20 @@ SELECT {schema}.counts_fold(:batch::integer, :series::integer) AS folded
 -- name: prune_counts
 -- By the first column of the primary keys, so that only rows past their time are read.
 WITH minutes AS (DELETE FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours' RETURNING 1),
+tens AS (DELETE FROM {schema}.counts_by_ten_minutes c WHERE c.since < now() - interval '25 hours' RETURNING 1),
 hours AS (DELETE FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days' RETURNING 1)
-SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM hours) AS hours
+SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM tens) AS tens, (SELECT count(*) FROM hours) AS hours
+
+-- name: fold_failures
+-- As fold_counts, for failure groups.
+SELECT {schema}.failures_fold(:batch::integer, :groups::integer) AS folded
+
+-- name: prune_failures
+-- Counts by their index on time; groups are few and read whole. Run when a
+-- minute of counts has been pruned, so once a minute at most.
+WITH hours AS (DELETE FROM {schema}.failures_by_hour h WHERE h.since < now() - interval '31 days' RETURNING 1),
+groups AS (DELETE FROM {schema}.failure_groups g WHERE g.last_seen < now() - interval '31 days' RETURNING 1)
+SELECT (SELECT count(*) FROM hours) AS hours, (SELECT count(*) FROM groups) AS groups
 
 -- name: forget_series
 -- Totals of series that have not been counted for a month, and the places they took. Run when an hour has been pruned,

@@ -45,12 +45,12 @@ FROM ended m
 -- name: workflow_halt
 -- A batch of the live steps: waiting steps end at once, running ones are asked to stop. Run it until it answers no ids:
 -- a step that is given back at this moment waits again.
-WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j),
+WITH live AS MATERIALIZED ({halting} FOR NO KEY UPDATE OF j),
 {halted}
 
 -- name: workflow_halt_unheld
 -- The same without the steps that another transaction holds: after workflow_halt waited too long for one of them.
-WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j SKIP LOCKED),
+WITH live AS MATERIALIZED ({halting} FOR NO KEY UPDATE OF j SKIP LOCKED),
 {halted}
 
 -- name: workflow_live_steps
@@ -122,6 +122,7 @@ FROM (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '
 CROSS JOIN LATERAL (
   SELECT o.id FROM {schema}.workflows o
   WHERE o.finished_at IS NOT NULL AND coalesce(o.kept_until, o.finished_at) < now() - rule.keep
+    AND (:only::text[] IS NULL OR 'workflow ' || o.id = ANY (:only::text[]))
   ORDER BY coalesce(o.kept_until, o.finished_at) LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED) AS old
 CROSS JOIN LATERAL (
   SELECT max(own.keep) AS keep FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
@@ -131,6 +132,13 @@ CROSS JOIN LATERAL (
   WHERE s.workflow_id = old.id) AS longest
 WHERE w.id = old.id AND w.finished_at IS NOT NULL AND longest.keep > rule.keep AND w.finished_at >= now() - longest.keep
 RETURNING w.id
+
+-- name: old_workflow_names
+-- For judge_workflows when it is run in parts.
+SELECT 'workflow ' || w.id AS id FROM {schema}.workflows w
+WHERE w.finished_at IS NOT NULL
+  AND coalesce(w.kept_until, w.finished_at) < now() - (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*')
+ORDER BY coalesce(w.kept_until, w.finished_at), w.id LIMIT 5000
 
 -- name: prune_workflows
 -- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are locked before the workflow, as

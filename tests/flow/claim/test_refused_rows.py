@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from rowlock.flow.claim.refused_jobs import MOST, RefusedJobs
+from rowlock.flow.claim.refused_rows import MOST, RefusedRows
 from rowlock.set_aside import SetAside
 
 ERROR = ValueError("not this one")
@@ -16,7 +16,7 @@ class Bench:
     def __init__(self) -> None:
         self.now = 0.0
         self.set_aside = SetAside(logging.getLogger("rowlock.test"), lambda: self.now)
-        self.refused = RefusedJobs(self.set_aside, lambda: self.now, "claim")
+        self.refused = RefusedRows[int](self.set_aside, lambda: self.now, "claim")
 
 
 @pytest.fixture

@@ -1,0 +1,11 @@
+import { Page } from "../../parts/page";
+import { Empty } from "../../parts/page-states";
+import { words } from "../../words";
+
+export default function WorkflowsPage() {
+  return (
+    <Page title={words.workflows.title}>
+      <Empty title={words.workflows.title} />
+    </Page>
+  );
+}

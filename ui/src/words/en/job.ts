@@ -1,0 +1,1 @@
+export const job = { title: "Job" };

@@ -96,19 +96,25 @@ class Identity:
             )
             raise Forbidden(message, Permission.READ)
         cookie = secrets.token_urlsafe(32)
-        values = {"subject": subject, "tenant": tenant, "display": display, "roles": named}
         async with self._open().transaction() as session:
-            await session.fetch("session_open_person", hash=token_text.digest(cookie), **values)
+            await session.fetch(
+                "session_open_person",
+                hash=token_text.digest(cookie),
+                subject=subject,
+                tenant=tenant,
+                display=display,
+                roles=named,
+            )
             await audit.record(session, guard, "session.open", f"user:{subject}")
         return cookie, principal
 
     async def by_session(self, cookie: str) -> Principal | None:
         """The principal of a session; None: it has ended, because it was idle or old or its token was revoked."""
         hashed = token_text.digest(cookie)
-        lives: dict[str, object] = {"hash": hashed, "idle": SESSION_IDLE, "longest": SESSION_LONGEST}
-        found = await self._open().fetch("session_find", **lives) or await self._open().fetch(
-            "session_find_person", **lives
-        )
+        database = self._open()
+        found = await database.fetch(
+            "session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST
+        ) or await database.fetch("session_find_person", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
         if not found:
             return None
         if found[0]["unused"]:

@@ -49,7 +49,7 @@ export function Toolbar({ search, sort, found, arrived, density, onDensity, onRe
       )}
       <span className={styles.tools}>
         <Menu
-          label={text.sort}
+          label={`${text.sort}: ${sort === "newest" ? text.newest : text.oldest}`}
           items={[
             { label: text.newest, checked: sort === "newest", onSelect: () => setSort("newest") },
             { label: text.oldest, checked: sort === "oldest", onSelect: () => setSort("oldest") },

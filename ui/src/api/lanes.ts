@@ -31,15 +31,14 @@ export const changeLane = (name: string, etag: string, body: LaneChange): Promis
     }),
   );
 
-export type LaneOrder = "pause" | "drain" | "resume";
+/** pause drains: running jobs go on, nothing more starts. */
+export type LaneOrder = "pause" | "resume";
 
 export function orderLane(name: string, order: LaneOrder): Promise<Lane> {
   const at = { params: { path: { name } } };
   switch (order) {
     case "pause":
       return bodyOf(client.POST("/api/v1/admin/workers/lanes/{name}/pause", at));
-    case "drain":
-      return bodyOf(client.POST("/api/v1/admin/workers/lanes/{name}/drain", at));
     case "resume":
       return bodyOf(client.POST("/api/v1/admin/workers/lanes/{name}/resume", at));
   }

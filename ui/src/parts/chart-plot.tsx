@@ -21,6 +21,21 @@ function withAlpha(colour: string, alpha: number): string {
   return colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
 }
 
+const timeOfDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const dayOfMonth = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+/** Labels of an axis: the time of day, and the date below it where a day begins. */
+function timeLabels(): (seconds: number) => string {
+  let day = "";
+  return (seconds) => {
+    const date = new Date(seconds * 1000);
+    const today = dayOfMonth.format(date);
+    const label = today === day ? timeOfDay.format(date) : `${timeOfDay.format(date)}\n${today}`;
+    day = today;
+    return label;
+  };
+}
+
 function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }: PlotProps): uPlot.Options {
   const line = colourOf(element, "line");
   const faint = colourOf(element, "ink-faint");
@@ -37,7 +52,7 @@ function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }
     },
     scales: { y: { range: (_, __, max) => [0, Math.max(1e-9, max) * 1.08 || 1] } },
     axes: [
-      { ...axis, space: 70 },
+      { ...axis, space: 70, values: (_, splits) => splits.map(timeLabels()) },
       { ...axis, size: 52, space: 34, values: (_, splits) => splits.map(format) },
     ],
     series: [

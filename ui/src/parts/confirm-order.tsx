@@ -3,7 +3,7 @@ import { words } from "../words";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
 import { TextAreaField, TextField } from "./field";
-import styles from "./confirm-order.module.css";
+import { OrderError } from "./order-error";
 
 interface ConfirmOrderProps {
   title: string;
@@ -64,11 +64,7 @@ export function ConfirmOrder(props: ConfirmOrderProps) {
           onChange={(event) => setTyped(event.target.value)}
         />
       )}
-      {props.error && (
-        <p role="alert" className={styles.error}>
-          {props.error.message}
-        </p>
-      )}
+      <OrderError error={props.error} />
     </Dialog>
   );
 }

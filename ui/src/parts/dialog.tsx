@@ -12,6 +12,9 @@ interface DialogProps {
   wide?: boolean;
 }
 
+/** The first field, else the button that leaves everything as it is: never the cross in the corner. */
+const FIRST_FOCUS = ":is(input, textarea, select):not(:disabled), footer button";
+
 /** A native modal dialog, shown as long as it is rendered: the browser keeps the focus inside and gives it back. */
 export function Dialog({ title, onClose, children, footer, wide = false }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
@@ -21,6 +24,7 @@ export function Dialog({ title, onClose, children, footer, wide = false }: Dialo
     const dialog = ref.current;
     if (!dialog) return;
     if (!dialog.open) dialog.showModal();
+    dialog.querySelector<HTMLElement>(FIRST_FOCUS)?.focus();
     return () => dialog.close();
   }, []);
 

@@ -7,7 +7,7 @@ import styles from "./table.module.css";
 export interface Column<Row> {
   key: string;
   title: string;
-  /** The heading, where it is more than the title. */
+  /** The heading, where it is more than the title; null: the title is read aloud only. */
   heading?: ReactNode;
   cell: (row: Row) => ReactNode;
   /** A CSS width; columns without one share what is left. */
@@ -138,7 +138,11 @@ export function Table<Row>(props: TableProps<Row>) {
           <tr aria-rowindex={1}>
             {columns.map((column) => (
               <th key={column.key} scope="col" className={cellClass(column)}>
-                {column.heading ?? column.title}
+                {column.heading === null ? (
+                  <span className="visually-hidden">{column.title}</span>
+                ) : (
+                  (column.heading ?? column.title)
+                )}
               </th>
             ))}
           </tr>

@@ -28,12 +28,12 @@ export function TopBar({ onPalette, onKeyboard, onMenu, menuOpen }: TopBarProps)
         className={styles.menu}
         onClick={onMenu}
       />
-      <Link href="/" className={styles.brand}>
+      <Link href="/" className={styles.brand} aria-label={words.shell.home(location.host)}>
         <Mark />
         <span>{words.shell.product}</span>
         <span className={styles.instance}>{location.host}</span>
       </Link>
-      <Button tone="plain" icon="search" className={styles.palette} onClick={onPalette}>
+      <Button icon="search" className={styles.palette} aria-label={words.shell.palette.openKeys} onClick={onPalette}>
         <span className={styles.paletteText}>{words.shell.palette.open}</span>
         <kbd>Ctrl K</kbd>
       </Button>
@@ -69,7 +69,7 @@ function UserMenu({ onKeyboard }: { onKeyboard: () => void }) {
   const leave = useMutation({ mutationFn: logOut, onSuccess: () => client.resetQueries() });
   return (
     <Menu
-      label={words.shell.user.label}
+      label={words.shell.user.label(me?.display ?? "")}
       items={[
         {
           label: words.shell.user.permissions,

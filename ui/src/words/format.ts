@@ -38,7 +38,7 @@ export function durationText(seconds: number): string {
   const span = Math.abs(seconds);
   if (span === 0) return "0 s";
   if (span < 0.9995) return `${Math.max(1, Math.round(span * 1000))} ms`;
-  if (span < 9.95) return `${span.toFixed(1)} s`;
+  if (span < 9.95) return `${Number.isInteger(span) ? span : span.toFixed(1)} s`;
   if (span < 59.5) return `${Math.round(span)} s`;
   const rounded = span < 3600 ? Math.round(span) : Math.round(span / 60) * 60;
   for (const [index, [unit, length]] of UNITS.entries()) {

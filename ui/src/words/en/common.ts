@@ -27,6 +27,7 @@ export const common = {
   copy: "Copy",
   copied: "Copied",
   more: "More",
+  orders: "Orders",
   note: "Note",
   typeToConfirm: (text: string) => `Type ${text} to confirm`,
   noteHint: "Kept in the audit and shown with the job.",
@@ -64,6 +65,20 @@ export const common = {
     removed: "removed",
     all: (count: number) => `Show ${count} that agree`,
     onlyChanges: "Show differences only",
+  runningJobs: {
+    label: "Running jobs",
+    job: "Job",
+    kind: "Kind",
+    progress: "Progress",
+    progressOf: (kind: string) => `Progress of ${kind}`,
+    attempt: "Attempt",
+    runs: "Runs for",
+    cancelling: "asked to stop",
+  },
+  audit: {
+    by: (subject: string) => `by ${subject}`,
+    actingFor: (subject: string) => `for ${subject}`,
+    changes: (count: string) => `What changed (${count})`,
   },
   windows: { "1h": "1 hour", "24h": "24 hours", "7d": "7 days" },
 };

@@ -1,5 +1,6 @@
 export const shell = {
   product: "Rowlock",
+  home: (host: string) => `Rowlock ${host}`,
   skip: "Skip to the content",
   navigation: "Pages",
   nav: {
@@ -40,7 +41,7 @@ export const shell = {
   },
   theme: { label: "Theme", system: "As the system", light: "Light", dark: "Dark" },
   user: {
-    label: "Account",
+    label: (name: string) => `Account of ${name}`,
     permissions: "My permissions",
     logOut: "Log out",
     keyboard: "Keyboard",
@@ -66,6 +67,7 @@ export const shell = {
     openJob: (id: string) => `Open job ${id}`,
     search: (text: string) => `Search jobs for ${text}`,
     open: "Search and orders",
+    openKeys: "Search and orders Ctrl K",
     pages: "Pages",
     orders: "Orders",
     pauseLive: "Pause live updates",

@@ -51,8 +51,8 @@ export const COLUMNS: readonly Column<Job>[] = [
     ),
   },
   { key: "kind", title: title.kind, cell: (job) => <span title={job.kind}>{job.kind}</span> },
-  { key: "state", title: title.state, width: "16rem", cell: (job) => <StateCell job={job} /> },
-  { key: "lane", title: title.lane, width: "7rem", hideBelow: "laptop", cell: (job) => job.lane ?? words.none },
+  { key: "state", title: title.state, width: "12.5rem", cell: (job) => <StateCell job={job} /> },
+  { key: "lane", title: title.lane, width: "6rem", hideBelow: "laptop", cell: (job) => job.lane ?? words.none },
   {
     key: "priority",
     title: title.priority,
@@ -64,7 +64,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "attempt",
     title: title.attempt,
-    width: "5rem",
+    width: "4.75rem",
     align: "end",
     hideBelow: "tablet",
     cell: (job) => `${job.attempt}/${job.max_attempts}`,
@@ -72,7 +72,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "created",
     title: title.created,
-    width: "6.5rem",
+    width: "5.75rem",
     align: "end",
     hideBelow: "phone",
     cell: (job) => <Instant at={job.created_at} />,
@@ -80,7 +80,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "waited",
     title: title.waited,
-    width: "6rem",
+    width: "5rem",
     align: "end",
     hideBelow: "tablet",
     cell: (job) => <Waited job={job} />,
@@ -88,7 +88,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "ran",
     title: title.ran,
-    width: "6rem",
+    width: "5rem",
     align: "end",
     hideBelow: "tablet",
     cell: (job) =>
@@ -101,7 +101,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "ended",
     title: title.ended,
-    width: "6.5rem",
+    width: "5.75rem",
     align: "end",
     hideBelow: "tablet",
     cell: (job) => <Instant at={job.finished_at} />,
@@ -132,7 +132,6 @@ export const DEFAULT_COLUMNS: readonly string[] = [
   "kind",
   "state",
   "lane",
-  "priority",
   "attempt",
   "created",
   "waited",

@@ -21,6 +21,7 @@ TESTED_ELSEWHERE: Final = {
     "api/test_door.py": "api/dependencies api/invalid_requests api/problems api/routing api/routes/health",
     "api/test_openapi.py": "api/openapi_links api/schemas/* api/routes/kinds",
     "api/test_access.py": "api/routes/access api/routes/bulk api/routes/locks api/routes/workers",
+    "api/routes/test_failures.py": "desk/failures model/failure_group",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",
     "cli/test_usage.py": "cli/command cli/context cli/find_app cli/root",
@@ -106,9 +107,10 @@ TESTED_ELSEWHERE: Final = {
 
 MOST_MODULES: Final = 15
 LARGER: Final = {
-    "model": 44,  # one value a file
-    "desk": 38,  # one subject a file
-    "api/routes": 20,  # one subject a file
+    "model": 48,  # one value a file
+    "desk": 43,  # one subject a file
+    "api/routes": 25,  # one subject a file
+    "api/schemas": 22,  # one subject a file
     "cli/commands": 30,  # one subject a file
 }
 DOORS: Final = ("api", "cli", "web")

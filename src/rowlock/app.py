@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from rowlock.decorator import JobDecorator, NoContext
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.identity import Identity
     from rowlock.desk.jobs import Jobs
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.sync import SyncDesk
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.flow.enqueue.producer import EnqueueObserver
@@ -219,6 +221,16 @@ class Rowlock:
     def locks(self) -> Locks:
         """Look up the holders of locks and the jobs that wait for them."""
         return self._own_desk.locks
+
+    @property
+    def failures(self) -> FailuresByCause:
+        """Look up failures by cause, and mute known ones."""
+        return self._own_desk.failures
+
+    @property
+    def views(self) -> SavedViews:
+        """Look up, keep, change and delete saved searches."""
+        return self._own_desk.views
 
     @property
     def stats(self) -> Stats:
@@ -585,7 +597,7 @@ class Rowlock:
             name,
             chosen,
             slots,
-            rowlock.__version__,
+            self.settings.app_version or rowlock.__version__,
             claims,
             origin,
             alone=tested and not claims,

@@ -24,6 +24,7 @@ _ON = frozenset({"1", "on", "true", "yes"})
 _OFF = frozenset({"0", "off", "false", "no"})
 _LANE = re.compile(r"[\w.*-]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
+_LONGEST_VERSION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class Settings:
     job_logs: int = 20
     """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
+    app_version: str | None = None
+    """Version of the application, which workers register under. None: that of Rowlock."""
     serve_token: str | None = None
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
@@ -136,6 +139,13 @@ def _positive(text: str) -> int:
         message = "expected a number, 1 or more"
         raise ValueError(message)
     return number
+
+
+def _app_version(text: str) -> str:
+    if not text.isprintable() or len(text) > _LONGEST_VERSION:
+        message = f"expected at most {_LONGEST_VERSION} printable characters, such as 2026.11.3 or a commit"
+        raise ValueError(message)
+    return text
 
 
 def _serve_token(text: str) -> str:
@@ -251,6 +261,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_APP_VERSION": ("app_version", _app_version),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
     "ROWLOCK_SERVE_HEADER_TIMEOUT": ("serve_header_timeout", _timeout_of("ROWLOCK_SERVE_HEADER_TIMEOUT")),

@@ -20,6 +20,7 @@ from rowlock.api.routes import (
     approvals,
     audit,
     bulk,
+    failures,
     health,
     items_and_logs,
     job_actions,
@@ -29,8 +30,10 @@ from rowlock.api.routes import (
     limits,
     locks,
     schedules,
+    search,
     stats,
     streams,
+    views,
     workers,
     workflows,
 )
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
+    search.routes,
     bulk.routes,
     items_and_logs.routes,
     job_actions.orders,
@@ -61,6 +65,8 @@ _ROUTES: Final = (
     schedules.routes,
     locks.routes,
     stats.routes,
+    failures.routes,
+    views.routes,
     access.routes,
     audit.routes,
     streams.routes,

@@ -34,10 +34,11 @@ TESTED_ELSEWHERE: Final = {
     "cli/commands/test_jobs.py": "cli/bulk_orders cli/commands/approvals",
     "cli/commands/test_limits.py": "cli/commands/locks",
     "cli/commands/test_access.py": "cli/commands/roles cli/commands/tokens",
-    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/screen/demo_display",
+    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_server cli/process/demo_traffic"
+    " cli/screen/demo_display",
     "api/test_server.py": "cli/commands/serve",
     "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
-    " cli/process/reload_child",
+    " cli/process/free_port cli/process/reload_child",
     "cli/commands/test_worker.py": "cli/process/worker_main cli/process/worker_shutdown",
     "torture/test_supervised.py": "cli/process/supervise",
     "cli/commands/test_top.py": "cli/screen/panes cli/screen/terminal",

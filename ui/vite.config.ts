@@ -19,7 +19,7 @@ export default defineConfig({
   server: {
     host: "127.0.0.1",
     proxy: Object.fromEntries(
-      ["/api", "/healthz", "/readyz", "/metrics"].map((path) => [path, { target: api, changeOrigin: true }]),
+      ["/api", "/healthz", "/readyz", "/metrics"].map((path) => [path, { target: api, changeOrigin: false }]),
     ),
   },
   test: { environment: "happy-dom", include: ["src/**/*.test.{ts,tsx}"], setupFiles: ["src/test-setup.ts"] },

@@ -80,6 +80,10 @@ class ApiBackend:
         self._started = False
         self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
 
+    def shows_dashboard(self, request: Request) -> bool:  # noqa: ARG002 - RowlockAPI looks at it
+        """Whether the request came to an application that serves the dashboard beside the API."""
+        return False
+
     async def start(self) -> None:
         """Open the database, once. Every request calls this, because a mounted application has no lifespan."""
         if self._started:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from typing_extensions import override
 
 from rowlock.api import openapi, problems
 from rowlock.api.auth.loopback import Loopback
 from rowlock.api.backend import ApiBackend
+from rowlock.api.dashboard import Dashboard
 from rowlock.api.problems import Problem
 from rowlock.api.routes import (
     access,
@@ -37,7 +39,7 @@ from rowlock.api.routes import (
     workers,
     workflows,
 )
-from rowlock.api.routing import Route, set_request_id, with_headers
+from rowlock.api.routing import Route, set_request_id, with_headers, without_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -74,11 +76,12 @@ _ROUTES: Final = (
 
 
 class RowlockAPI(ApiBackend):
-    """The REST API of an application. Serve or mount `asgi`, or include `router`; `lifespan` is for a host.
+    """The REST API of an application, and its dashboard. Serve or mount `asgi`, or include `router` (the API alone).
 
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
-    RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
+    RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES. ui:
+    serve the dashboard. `lifespan` is for a host.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class RowlockAPI(ApiBackend):
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
         trusted_proxies: Iterable[str] | None = None,
+        ui: bool = True,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
         chain: tuple[Authenticator, ...] = tuple(chosen) if isinstance(chosen, Sequence) else (chosen,)
@@ -101,6 +105,7 @@ class RowlockAPI(ApiBackend):
             metrics=metrics,
             trusted_proxies=trusted_proxies,
         )
+        self._dashboard = Dashboard() if ui else None
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()
 
@@ -128,6 +133,15 @@ class RowlockAPI(ApiBackend):
             asgi.add_exception_handler(error, self._unrouted)
         return asgi
 
+    @property
+    def has_dashboard(self) -> bool:
+        """Whether `asgi` serves the dashboard, or a page that says how to build it."""
+        return self._dashboard is not None
+
+    @override
+    def shows_dashboard(self, request: Request) -> bool:
+        return self.has_dashboard and request.app is self.asgi
+
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
         return openapi.describe(self.asgi)
@@ -147,6 +161,9 @@ class RowlockAPI(ApiBackend):
         where = f"{request.scope.get('root_path', '')}{PREFIX}/openapi.json"
         status = getattr(error, "status_code", None)
         if status == HTTPStatus.NOT_FOUND:
+            page = self._page(request)
+            if page is not None:
+                return with_headers(request, without_body(page) if request.method == "HEAD" else page)
             error = Problem("not-found", f"There is no route {request.url.path}. {where} lists the routes.")
         elif status == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = ", ".join(self._methods(request))
@@ -155,6 +172,17 @@ class RowlockAPI(ApiBackend):
             detail = f"{request.url.path} does not support {request.method}. Use one of {allowed}."
             error = Problem("method-not-allowed", detail, headers={"Allow": allowed})
         return with_headers(request, problems.response_of(request, error))
+
+    def _page(self, request: Request) -> Response | None:
+        """The answer of the dashboard; None: the request is none of its own."""
+        if self._dashboard is None:
+            return None
+        try:
+            if self.loopback is not None:
+                self.loopback.require_direct(request)
+        except Problem as refusal:
+            return problems.response_of(request, refusal)
+        return self._dashboard.answer(request)
 
     def _methods(self, request: Request) -> list[str]:
         """The methods of all routes that match the path."""

@@ -82,7 +82,7 @@ class Route(APIRoute):
             except Exception as error:  # noqa: BLE001 - each becomes a problem, and bugs are logged there
                 await door.record_refusal(request, self.path, error)
                 response = self._refused(request, error)
-            return with_headers(request, _without_body(response) if request.method == "HEAD" else response)
+            return with_headers(request, without_body(response) if request.method == "HEAD" else response)
 
         return handle
 
@@ -210,7 +210,7 @@ def with_headers(request: Request, response: Response) -> Response:
     return response
 
 
-def _without_body(response: Response) -> Response:
+def without_body(response: Response) -> Response:
     """The answer to HEAD: status and headers of the GET, its length included."""
     if isinstance(response, sse.EventStream):
         response.release()

@@ -51,6 +51,47 @@ export const jobQueries = {
     }),
 };
 
+export type Attempts = Schema["AttemptsAnswer"];
+export type Attempt = Schema["AttemptAnswer"];
+export type LogLine = Schema["LogLineAnswer"];
+export type JobItem = Schema["ItemAnswer"];
+export type ItemState = Schema["ItemState"];
+
+/** Parts of one job that are read when their section is opened. */
+export const jobPartQueries = {
+  approval: (id: string) =>
+    queryOptions({
+      queryKey: ["jobs", "approval", id],
+      queryFn: ({ signal }) =>
+        bodyOf(client.GET("/api/v1/jobs/{job_id}/approval", { params: { path: { job_id: id } }, signal })),
+    }),
+  items: (id: string, state: ItemState | null) =>
+    infiniteQueryOptions({
+      queryKey: ["jobs", "items", id, state],
+      queryFn: ({ pageParam, signal }) =>
+        bodyOf(
+          client.GET("/api/v1/jobs/{job_id}/items", {
+            params: {
+              path: { job_id: id },
+              query: { limit: 100, ...(state ? { state: [state] } : {}), ...(pageParam ? { cursor: pageParam } : {}) },
+            },
+            signal,
+          }),
+        ),
+      initialPageParam: null as string | null,
+      getNextPageParam: (page: Schema["ItemsAnswer"]) => page.next_cursor,
+    }),
+};
+
+/** Lines after the cursor; null: from the first. The answer's cursor stands behind its last line, also for lines to come. */
+export const readLogs = (id: string, cursor: string | null, signal?: AbortSignal): Promise<Schema["LogsAnswer"]> =>
+  bodyOf(
+    client.GET("/api/v1/jobs/{job_id}/logs", {
+      params: { path: { job_id: id }, query: { limit: 200, ...(cursor ? { cursor } : {}) } },
+      ...(signal && { signal }),
+    }),
+  );
+
 export interface Note {
   note?: string | null;
 }
@@ -85,3 +126,22 @@ export const changeJob = (id: string, etag: string, body: JobChange): Promise<Jo
   );
 
 export const orderJobs = (body: BulkOrder): Promise<Operation> => bodyOf(client.POST("/api/v1/jobs/bulk", { body }));
+
+/** A bulk order under way, or what came of it. */
+export const operationQueries = {
+  one: (id: string) =>
+    queryOptions({
+      queryKey: ["operations", "one", id],
+      queryFn: ({ signal }) =>
+        bodyOf(
+          client.GET("/api/v1/operations/{operation_id}", { params: { path: { operation_id: Number(id) } }, signal }),
+        ),
+    }),
+};
+
+export const stopOperation = (id: string): Promise<Operation> =>
+  bodyOf(client.POST("/api/v1/operations/{operation_id}/cancel", { params: { path: { operation_id: Number(id) } } }));
+
+/** Jobs of one page, for an export or for rows whose progress is followed. */
+export const readJobs = (search: JobsSearch, cursor: string | null = null): Promise<JobsPage> =>
+  bodyOf(client.GET("/api/v1/jobs", { params: { query: { ...search, ...(cursor ? { cursor } : {}) } } }));

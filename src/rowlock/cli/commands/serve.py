@@ -1,4 +1,4 @@
-"""rowlock serve: the REST API as a process of its own."""
+"""rowlock serve: the REST API and the dashboard as a process of their own."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def serve(
             help="Authentication: API tokens, or your own authenticator.",
         ),
     ] = None,
+    ui: Annotated[bool, typer.Option("--ui/--no-ui", help="Serve the dashboard too.")] = True,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Serve every client that reaches the port, without a token.")
@@ -54,7 +55,7 @@ def serve(
         ),
     ] = "info",
 ) -> None:
-    """Serve the REST API. SIGTERM or SIGINT finishes open requests and exits.
+    """Serve the REST API and the dashboard. SIGTERM or SIGINT finishes open requests and exits.
 
     Without authentication only this machine is served, to people who have the token that is printed; a wider --host is
     refused.

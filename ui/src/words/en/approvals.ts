@@ -1,1 +1,27 @@
-export const approvals = { title: "Approvals" };
+export const approvals = {
+  title: "Approvals",
+  empty: "Nothing awaits approval",
+  emptyText:
+    "Jobs wait here when their kind, their lane, a rule or the call that enqueued them demands a person's approval.",
+  noMatch: "No job that awaits approval matches",
+  search: "Search among them",
+  column: { kind: "Kind", by: "Submitted by", waits: "Waits", answerBy: "Answer by", args: "Arguments" },
+  detail: "The chosen job",
+  choose: "Choose a job to see its arguments beside those of its last run.",
+  approve: "Approve",
+  reject: "Reject",
+  open: "Open the job",
+  needed: (given: number, needed: number) => `${given} of ${needed} approvals`,
+  approvers: (names: string) => `Approved by ${names}`,
+  fourEyes: "Four eyes: the approval of its submitter does not count.",
+  ownJob: "You submitted this job, and its approval needs four eyes. Another person must approve it.",
+  alreadyApproved: "You approved it. Another person must approve it too.",
+  expires: "Expires unanswered",
+  args: "Arguments",
+  diffTitle: "Arguments beside those of the last run",
+  lastRun: "Last run",
+  thisRun: "This one",
+  firstRun: "No job of this kind has completed yet: these are all its arguments.",
+  lastRunAt: "Last run of this kind",
+  noteHint: "Kept in the audit and shown with the job.",
+};

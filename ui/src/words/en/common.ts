@@ -56,6 +56,15 @@ export const common = {
     chunk: "Reload to get it. Nothing is lost: everything you see is in the address.",
     orderFailed: "Not done",
   },
+  diff: {
+    path: "Where",
+    value: "value",
+    same: "No difference",
+    changed: "changed",
+    added: "added",
+    removed: "removed",
+    all: (count: number) => `Show ${count} that agree`,
+    onlyChanges: "Show differences only",
   runningJobs: {
     label: "Running jobs",
     job: "Job",

@@ -3,6 +3,7 @@ import { lazy, Suspense } from "react";
 import { useParams } from "wouter";
 import { type WorkflowGraph, workflowQueries } from "../../api/workflows";
 import { useUrlChoice, useUrlState } from "../../hooks/use-url-state";
+import { classNames } from "../../parts/class-names";
 import { CopyButton } from "../../parts/copy-button";
 import { Meter } from "../../parts/meter";
 import { Facts, Page, Panel } from "../../parts/page";
@@ -82,7 +83,7 @@ function WorkflowSteps({ graph }: { graph: WorkflowGraph }) {
   const [chosen, setChosen] = useUrlState("step");
   const choose = (step: string) => setChosen(step, { replace: true });
   return (
-    <div className={styles.columns}>
+    <div className={classNames(styles.columns, (tab === "graph" || chosen) && styles.beside)}>
       <div className={styles.views}>
         <Tabs
           label={text.view}
@@ -101,7 +102,11 @@ function WorkflowSteps({ graph }: { graph: WorkflowGraph }) {
           </Panel>
         </Tabs>
       </div>
-      <ChosenStep graph={graph} node={graph.nodes.find((node) => node.name === chosen)} />
+      {(tab === "graph" || chosen) && (
+        <div className={styles.aside}>
+          <ChosenStep graph={graph} node={graph.nodes.find((node) => node.name === chosen)} />
+        </div>
+      )}
     </div>
   );
 }

@@ -62,7 +62,13 @@ export function layoutGraph({ nodes, edges }: GraphShape): GraphLayout {
       const { x, y } = graph.node(name);
       return { name, x: x - NODE_WIDTH / 2, y: y - NODE_HEIGHT / 2 };
     }),
-    edges: graph.edges().map(({ v, w }) => ({ from: v, to: w, path: curve(graph.edge(v, w).points ?? []) })),
+    edges: graph.edges().map(({ v, w }) => {
+      const [from, to] = [graph.node(v), graph.node(w)];
+      // From the middle of the right side to the middle of the left one; in between as dagre leads around other steps.
+      const between = (graph.edge(v, w).points ?? []).slice(1, -1);
+      const points = [{ x: from.x + NODE_WIDTH / 2, y: from.y }, ...between, { x: to.x - NODE_WIDTH / 2, y: to.y }];
+      return { from: v, to: w, path: curve(points) };
+    }),
     width,
     height,
   };

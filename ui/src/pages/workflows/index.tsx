@@ -28,7 +28,7 @@ const STATES: WorkflowState[] = [
 const COLUMNS: Column<Workflow>[] = [
   { key: "name", title: text.name, cell: (flow) => <Link href={workflowHref(flow.id)}>{flow.name}</Link> },
   { key: "state", title: text.state, width: "11rem", cell: (flow) => <WorkflowStateBadge state={flow.state} /> },
-  { key: "id", title: text.id, width: "10.5rem", hideBelow: "laptop", cell: (flow) => flow.id },
+  { key: "id", title: text.id, width: "12rem", hideBelow: "laptop", cell: (flow) => flow.id },
   { key: "steps", title: text.steps, width: "13rem", hideBelow: "tablet", cell: (flow) => <Steps flow={flow} /> },
   {
     key: "failed",

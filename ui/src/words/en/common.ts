@@ -65,6 +65,7 @@ export const common = {
     removed: "removed",
     all: (count: number) => `Show ${count} that agree`,
     onlyChanges: "Show differences only",
+  },
   runningJobs: {
     label: "Running jobs",
     job: "Job",

@@ -16,6 +16,11 @@ BIN := $(VENV)/bin
 # Two test processes per core: many tests wait for a process, a timer or a server.
 SIDE_BY_SIDE := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 
+# npm in ui/ with Node from PyPI, never the system's.
+NPM = $(BIN)/python tools/build_ui.py npm
+UI := src/rowlock/ui_dist/index.html
+UI_SOURCES := $(shell git ls-files ui docs/openapi.json 2>/dev/null)
+
 # uv from the PATH, or a private copy in .uv/ (no system-wide installation, no administrator).
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
@@ -24,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test test-slow test-numbers test-all test-browser chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -32,7 +37,7 @@ help: ## list the targets
 
 install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itself (editable)
 
-check: $(STAMP) ## lint, format check, types, import direction
+check: $(STAMP) check-ui ## lint, format check, types, import direction; of the dashboard too
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests bench torture
@@ -40,6 +45,11 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
 	$(BIN)/python tools/reference.py --check
+
+check-ui: $(STAMP) ## lint, format check and types of the dashboard alone
+	$(NPM) run lint
+	$(NPM) run format:check
+	$(NPM) run typecheck
 
 PYTEST := $(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal
 
@@ -54,11 +64,25 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) ## run every test: make test and make test-slow in one
+test-all: $(STAMP) $(UI) chromium ## run every test: make test, make test-slow, test-browser and test-ui in one
+	$(NPM) test
 	$(PYTEST) $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest tests/browser $(ARGS)
+
+test-ui: $(STAMP) $(UI) chromium ## run the dashboard's unit tests, and its pages in a real Chromium on a real server
+	$(NPM) test
+	$(PYTEST) tests/dashboard $(ARGS)
+
+ui: $(STAMP) ## build the dashboard into src/rowlock/ui_dist, with Node from PyPI
+	$(BIN)/python tools/build_ui.py
+
+$(UI): $(UI_SOURCES) tools/build_ui.py | $(STAMP)
+	$(BIN)/python tools/build_ui.py
+
+ui-dev: $(STAMP) ## the dashboard with hot reload, on a demo server (ROWLOCK_API=http://127.0.0.1:8000: on a server of yours)
+	$(BIN)/python tools/ui_dev.py $(ARGS)
 
 chromium: # without a browser the tests fail and say what to install
 	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$ROWLOCK_TEST_CHROMIUM" || \
@@ -101,8 +125,9 @@ bench: $(STAMP) ## measure Rowlock beside its peers (some hours; ARGS="--quick -
 bench-guard: $(STAMP) ## fail when Rowlock became a quarter slower, against a hand-written loop in the same run
 	$(BIN)/python -m bench.guard $(ARGS)
 
-demo: $(STAMP) ## see Rowlock work, on a database of its own
-	$(BIN)/rowlock demo
+demo: $(STAMP) ## see Rowlock work, on a database of its own (ARGS=--serve: and look at it in the dashboard)
+	$(if $(filter --serve,$(ARGS)),@$(MAKE) $(UI))
+	$(BIN)/rowlock demo $(ARGS)
 
 format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
@@ -120,7 +145,7 @@ release-check: $(STAMP) | $(UV_NEEDED) ## check that this commit can be released
 	$(BIN)/python tools/release.py "$(VERSION)" --uv $(UV) $(ARGS)
 
 clean: ## remove environments, caches and build results
-	rm -rf .venv .venv-* .uv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-* .uv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build ui/node_modules src/rowlock/ui_dist
 
 $(STAMP): requirements.lock pyproject.toml | $(UV_NEEDED)
 	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(if $(PYTHON),$(or $(INTERPRETER),$(PYTHON)),>=3.11)' $(VENV)

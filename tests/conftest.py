@@ -18,6 +18,7 @@ import hypothesis
 import psycopg
 import pytest
 from tests.databases import SETTINGS, TEMPLATE, at, built_once, chosen_server, fresh, one_at_a_time
+from tests.memory import keep_databases_in_memory
 
 from rowlock.store.embedded import keeper, start
 
@@ -39,6 +40,7 @@ SLOW = {
     "machine/test_machine.py": "thousands of random steps, each compared with an oracle",
     "fuzz": "hundreds of strange inputs for every door",
     "browser": "drives a real browser against real servers",
+    "dashboard/pages": "opens every page of the dashboard in a real browser",
     "bench": "runs the benchmark's scenes and installs an environment",
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
     "store/test_embedded.py": "starts and kills servers, as two users",
@@ -75,6 +77,7 @@ def server_url(shared_folder: Path) -> Iterator[str]:
     guard = shared_folder / "postgres.lock"
     with one_at_a_time(guard):
         held = start(shared_folder / "postgres", settings=SETTINGS, **chosen_server())
+        memory = keep_databases_in_memory(held)
     yield held.url
     with one_at_a_time(guard):
         held.close()
@@ -82,6 +85,8 @@ def server_url(shared_folder: Path) -> Iterator[str]:
             os.close(keeper.lock(held.directory / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
             os.close(keeper.lock(held.directory / "keeper.lock", fcntl.LOCK_EX))  # waits for the keeper's end
             shutil.rmtree(held.directory)
+            if memory is not None:
+                shutil.rmtree(memory)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,9 +58,31 @@ def changelog_has(version: str) -> None:
 
 
 def build() -> None:
-    """Wheel and source distribution, in an empty dist/."""
+    """Wheel and source distribution, in an empty dist/, with a dashboard built for them."""
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    # An old build would be shipped as it is.
+    shutil.rmtree(ROOT / "src/rowlock/ui_dist", ignore_errors=True)
     run(sys.executable, "-m", "hatchling", "build", "--directory", str(ROOT / "dist"))
+    for archive in sorted((ROOT / "dist").iterdir()):
+        if missing := sorted(dashboard_files() - names_in(archive)):
+            message = f"{archive.name} lacks files of the dashboard: {', '.join(missing)}."
+            raise NotReady(message)
+
+
+def dashboard_files() -> set[str]:
+    """What both archives must have of the dashboard: its page, its scripts and styles, the licences of its packages."""
+    folder = ROOT / "src/rowlock/ui_dist"
+    found = {str(file.relative_to(ROOT / "src")) for file in folder.rglob("*") if file.is_file()}
+    return found | {"rowlock/ui_dist/index.html", "rowlock/ui_dist/THIRD_PARTY_LICENSES.md"}
+
+
+def names_in(archive: Path) -> set[str]:
+    """The files of a wheel or an sdist, by their path below src/."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return set(wheel.namelist())
+    with tarfile.open(archive) as source:
+        return {name.partition("/src/")[2] for name in source.getnames()}
 
 
 def bill_of_materials(uv: str) -> None:

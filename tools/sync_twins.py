@@ -24,6 +24,8 @@ CLASSES = {
     "workers": "Workers",
     "locks": "Locks",
     "stats": "Stats",
+    "failures": "FailuresByCause",
+    "views": "SavedViews",
     "tokens": "Tokens",
     "roles": "Roles",
     "audit": "Audit",

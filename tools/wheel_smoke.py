@@ -2,7 +2,8 @@
 
     python tools/wheel_smoke.py [--uv PATH] [3.11 3.13 …]     only these versions
 
-Each environment runs `rowlock --version`, imports the package, and enqueues and works off a job on the embedded server.
+Each environment runs `rowlock --version`, imports the package, enqueues and works off a job on the embedded server, and
+finds the dashboard.
 Exit code 1: a version failed, or none was found.
 """
 
@@ -35,6 +36,10 @@ async def main() -> None:
     async with app, app.worker():
         handle = await add.enqueue(a=1, b=2)
         assert await handle.wait(timeout=60) == 3
+
+    from pathlib import Path
+    page = Path(rowlock.__file__).with_name("ui_dist") / "index.html"
+    assert "<script" in page.read_text(), page
 
 if __name__ == "__main__":
     asyncio.run(main())

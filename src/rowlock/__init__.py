@@ -8,7 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from rowlock.app import Rowlock
 from rowlock.errors import (
     ApprovalRefused,
     ArgumentsTooLarge,
@@ -22,6 +21,7 @@ from rowlock.errors import (
     EmbeddedError,
     EndlessDrain,
     EnqueueError,
+    FailureGroupNotFound,
     Forbidden,
     InvalidArguments,
     InvalidCursor,
@@ -59,76 +59,92 @@ from rowlock.errors import (
     UnknownLane,
     UnreadableArguments,
     Unstorable,
+    ViewExists,
+    ViewNotFound,
     WaitTimeout,
     WorkerNotFound,
     WorkflowFailed,
     WorkflowNotFound,
     WrongState,
 )
-from rowlock.flow.enqueue.middleware import EnqueueCall, Enqueuing
-from rowlock.flow.kinds.depends import Depends
-from rowlock.flow.progress.context import Context
-from rowlock.flow.progress.items import ItemContext, ItemsDone
-from rowlock.flow.progress.sync_context import SyncContext
-from rowlock.flow.progress.sync_items import SyncItemContext
-from rowlock.model.access import Permission, Principal
-from rowlock.model.failure import Failure
-from rowlock.model.job import Claim, Job
-from rowlock.model.kind import Gate
-from rowlock.model.lane import Lane
-from rowlock.model.lock import LockUser, LockView
-from rowlock.model.outcome import Cancel, Partial, Snooze
-from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
-from rowlock.model.rate import GateView, Rate, RateView
-from rowlock.model.retry import Retry
-from rowlock.model.state import State
-from rowlock.settings import Settings
-from rowlock.tasks import Enqueued, SyncTask, Task
-from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
+    from rowlock.app import Rowlock
     from rowlock.compose.chain import Chain, chain
     from rowlock.compose.group import Group, group
     from rowlock.compose.step import RESULT, Step
     from rowlock.compose.workflow import Node, Workflow
     from rowlock.compose.workflow_handle import Started
+    from rowlock.flow.enqueue.middleware import EnqueueCall, Enqueuing
+    from rowlock.flow.kinds.depends import Depends
+    from rowlock.flow.progress.context import Context
+    from rowlock.flow.progress.items import ItemContext, ItemsDone
+    from rowlock.flow.progress.sync_context import SyncContext
+    from rowlock.flow.progress.sync_items import SyncItemContext
+    from rowlock.model.access import Permission, Principal
     from rowlock.model.approval import Approval, Rule
     from rowlock.model.count import Count
     from rowlock.model.explanation import Explanation, Reason
+    from rowlock.model.failure import Failure
+    from rowlock.model.job import Claim, Job
+    from rowlock.model.kind import Gate
+    from rowlock.model.lane import Lane
+    from rowlock.model.lock import LockUser, LockView
     from rowlock.model.newer_than import newer_than
     from rowlock.model.operation import Operation
+    from rowlock.model.outcome import Cancel, Partial, Snooze
     from rowlock.model.page import Page
+    from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
+    from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.retry import Retry
     from rowlock.model.schedule import Schedule
+    from rowlock.model.state import State
     from rowlock.model.times.window import Window
     from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
+    from rowlock.settings import Settings
+    from rowlock.tasks import Enqueued, SyncTask, Task
+    from rowlock.telemetry import JobLogFilter
 
 __version__ = "0.1.0"
-_LAZY: Final = {
-    "Chain": "rowlock.compose.chain",
-    "chain": "rowlock.compose.chain",
-    "Group": "rowlock.compose.group",
-    "group": "rowlock.compose.group",
-    "Started": "rowlock.compose.workflow_handle",
-    "RESULT": "rowlock.compose.step",
-    "Step": "rowlock.compose.step",
-    "Node": "rowlock.compose.workflow",
-    "Workflow": "rowlock.compose.workflow",
-    "Approval": "rowlock.model.approval",
-    "Rule": "rowlock.model.approval",
-    "Count": "rowlock.model.count",
-    "Explanation": "rowlock.model.explanation",
-    "Reason": "rowlock.model.explanation",
-    "newer_than": "rowlock.model.newer_than",
-    "Operation": "rowlock.model.operation",
-    "Page": "rowlock.model.page",
-    "Schedule": "rowlock.model.schedule",
-    "Window": "rowlock.model.times.window",
-    "StepView": "rowlock.model.workflow",
-    "WorkflowPage": "rowlock.model.workflow",
-    "WorkflowState": "rowlock.model.workflow",
-    "WorkflowView": "rowlock.model.workflow",
+_MODULES: Final = {
+    "rowlock.app": ("Rowlock",),
+    "rowlock.compose.chain": ("Chain", "chain"),
+    "rowlock.compose.group": ("Group", "group"),
+    "rowlock.compose.step": ("RESULT", "Step"),
+    "rowlock.compose.workflow": ("Node", "Workflow"),
+    "rowlock.compose.workflow_handle": ("Started",),
+    "rowlock.flow.enqueue.middleware": ("EnqueueCall", "Enqueuing"),
+    "rowlock.flow.kinds.depends": ("Depends",),
+    "rowlock.flow.progress.context": ("Context",),
+    "rowlock.flow.progress.items": ("ItemContext", "ItemsDone"),
+    "rowlock.flow.progress.sync_context": ("SyncContext",),
+    "rowlock.flow.progress.sync_items": ("SyncItemContext",),
+    "rowlock.model.access": ("Permission", "Principal"),
+    "rowlock.model.approval": ("Approval", "Rule"),
+    "rowlock.model.count": ("Count",),
+    "rowlock.model.explanation": ("Explanation", "Reason"),
+    "rowlock.model.failure": ("Failure",),
+    "rowlock.model.job": ("Claim", "Job"),
+    "rowlock.model.kind": ("Gate",),
+    "rowlock.model.lane": ("Lane",),
+    "rowlock.model.lock": ("LockUser", "LockView"),
+    "rowlock.model.newer_than": ("newer_than",),
+    "rowlock.model.operation": ("Operation",),
+    "rowlock.model.outcome": ("Cancel", "Partial", "Snooze"),
+    "rowlock.model.page": ("Page",),
+    "rowlock.model.progress": ("Item", "ItemCounts", "ItemRef", "ItemState", "LogLine", "Phase", "Progress", "Skip"),
+    "rowlock.model.rate": ("GateView", "Rate", "RateView"),
+    "rowlock.model.retry": ("Retry",),
+    "rowlock.model.schedule": ("Schedule",),
+    "rowlock.model.state": ("State",),
+    "rowlock.model.times.window": ("Window",),
+    "rowlock.model.workflow": ("StepView", "WorkflowPage", "WorkflowState", "WorkflowView"),
+    "rowlock.settings": ("Settings",),
+    "rowlock.tasks": ("Enqueued", "SyncTask", "Task"),
+    "rowlock.telemetry": ("JobLogFilter",),
 }
-"""The modules of the names that no worker needs; each is imported at its first use."""
+"""The modules of all other public names; each is imported at the first use of one of its names."""
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "RESULT",
@@ -156,6 +172,7 @@ __all__ = [
     "Enqueuing",
     "Explanation",
     "Failure",
+    "FailureGroupNotFound",
     "Forbidden",
     "Gate",
     "GateView",
@@ -234,6 +251,8 @@ __all__ = [
     "UnknownLane",
     "UnreadableArguments",
     "Unstorable",
+    "ViewExists",
+    "ViewNotFound",
     "WaitTimeout",
     "Window",
     "WorkerNotFound",
@@ -253,10 +272,10 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker that sees this function believes in any name
 
     def __getattr__(name: str) -> object:
-        if name not in _LAZY:
+        if name not in _MODULE_OF:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message)
-        found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return found
 
 

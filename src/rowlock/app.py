@@ -25,7 +25,6 @@ from rowlock.desk.guard import Guard
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.extensions import Extensions, L, M, N
 from rowlock.flow.enqueue.producer import Producer
-from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.declare import kind_of
 from rowlock.flow.kinds.handler import Handler, find_handler
@@ -35,23 +34,16 @@ from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
 from rowlock.flow.run.inject import plan_injection
 from rowlock.flow.run.middleware import fills_in_thread
-from rowlock.flow.worker.registration import WorkerOptions
-from rowlock.flow.worker.worker import Worker
-from rowlock.flow.worker.worker_thread import WorkerThread
 from rowlock.model import ids
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
 from rowlock.model.state import State
-from rowlock.set_aside import SetAside
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
-from rowlock.store.schema import migrate
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
-from rowlock.upkeep.duty_runner import DutyRunner
-from rowlock.upkeep.schedule_runner import declaring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
@@ -60,6 +52,7 @@ if TYPE_CHECKING:
     from rowlock.decorator import JobDecorator, NoContext
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.identity import Identity
     from rowlock.desk.jobs import Jobs
@@ -72,6 +65,7 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.sync import SyncDesk
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.flow.enqueue.producer import EnqueueObserver
@@ -79,6 +73,8 @@ if TYPE_CHECKING:
     from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.run.inject import Function
     from rowlock.flow.worker.process_replacement import ProcessReplacement
+    from rowlock.flow.worker.worker import Worker
+    from rowlock.flow.worker.worker_thread import WorkerThread
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
@@ -219,6 +215,16 @@ class Rowlock:
     def locks(self) -> Locks:
         """Look up the holders of locks and the jobs that wait for them."""
         return self._own_desk.locks
+
+    @property
+    def failures(self) -> FailuresByCause:
+        """Look up failures by cause, and mute known ones."""
+        return self._own_desk.failures
+
+    @property
+    def views(self) -> SavedViews:
+        """Look up, keep, change and delete saved searches."""
+        return self._own_desk.views
 
     @property
     def stats(self) -> Stats:
@@ -465,7 +471,8 @@ class Rowlock:
             return self._database
 
     def _start_embedded(self) -> str:
-        from rowlock.store import embedded  # noqa: PLC0415 - for those without a server of their own
+        from rowlock.store import embedded
+        from rowlock.store.schema import migrate
 
         self._embedded = embedded.start(Path(self.settings.data_dir))
         url = self._embedded.url
@@ -476,6 +483,8 @@ class Rowlock:
 
     async def upgrade(self) -> list[int]:
         """Upgrade the schema to the version that this code needs; returns the migrations applied."""
+        from rowlock.store.schema import migrate
+
         return await migrate.upgrade(self.database().url, self.settings.schema)
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
@@ -558,6 +567,8 @@ class Rowlock:
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
     ) -> WorkerThread:
         """A worker in a thread of this process, for blocking applications; stop it with .stop()."""
+        from rowlock.flow.worker.worker_thread import WorkerThread
+
         return WorkerThread(lambda: self.make_worker(lanes, name=name), enabled=self.settings.worker)
 
     def make_worker(
@@ -575,6 +586,13 @@ class Rowlock:
         handlers: a test's own, instead of the declared ones. Then no child process is started and, without claims, no
         heartbeat is sent.
         """
+        from rowlock.flow.enqueue.wake import Waker
+        from rowlock.flow.worker.registration import WorkerOptions
+        from rowlock.flow.worker.worker import Worker
+        from rowlock.set_aside import SetAside
+        from rowlock.upkeep.duty_runner import DutyRunner
+        from rowlock.upkeep.schedule_runner import declaring
+
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
         tested = handlers is not None
@@ -585,7 +603,7 @@ class Rowlock:
             name,
             chosen,
             slots,
-            rowlock.__version__,
+            self.settings.app_version or rowlock.__version__,
             claims,
             origin,
             alone=tested and not claims,

@@ -38,6 +38,9 @@ RowlockError
 ├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
 ├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
 ├── OperationNotFound         no such bulk operation
+├── FailureGroupNotFound      no failures with that fingerprint
+├── ViewNotFound              no saved view has that id
+├── ViewExists                a saved view of that name exists
 ├── RuleNotFound              no such approval rule
 ├── ScheduleNotFound          no schedule has that name
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
@@ -257,6 +260,18 @@ class BulkRefused(RowlockError):
 
 class OperationNotFound(RowlockError):
     """No such bulk operation."""
+
+
+class FailureGroupNotFound(RowlockError):
+    """No failures with that fingerprint, or the last one is longer ago than 31 days."""
+
+
+class ViewNotFound(RowlockError):
+    """No saved view has that id, or it is not shared."""
+
+
+class ViewExists(RowlockError):
+    """The owner has a saved view of that name, or as many as one may have."""
 
 
 class RuleNotFound(RowlockError):

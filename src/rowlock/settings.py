@@ -24,6 +24,7 @@ _ON = frozenset({"1", "on", "true", "yes"})
 _OFF = frozenset({"0", "off", "false", "no"})
 _LANE = re.compile(r"[\w.*-]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
+_LONGEST_VERSION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,14 @@ class Settings:
     job_logs: int = 20
     """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
+    app_version: str | None = None
+    """Version of the application, which workers register under. None: that of Rowlock."""
     serve_token: str | None = None
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and CIDR networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins whose pages may use embed tokens, such as https://app.example.com."""
     serve_header_timeout: timedelta = timedelta(seconds=10)
     """Time in which the request line and headers must come."""
     serve_body_timeout: timedelta = timedelta(seconds=30)
@@ -88,9 +93,9 @@ class Settings:
     serve_connections_per_address: int = 250
     """Open connections of one address; trusted proxies are exempt."""
     serve_streams: int = 400
-    """Open streams of one server."""
+    """Open streams of one server, and as many with embed tokens."""
     serve_streams_per_caller: int = 50
-    """Open streams of one principal and token."""
+    """Open streams of one principal and token, or of one embed token."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -138,12 +143,23 @@ def _positive(text: str) -> int:
     return number
 
 
+def _app_version(text: str) -> str:
+    if not text.isprintable() or len(text) > _LONGEST_VERSION:
+        message = f"expected at most {_LONGEST_VERSION} printable characters, such as 2026.11.3 or a commit"
+        raise ValueError(message)
+    return text
+
+
 def _serve_token(text: str) -> str:
     if not _TOKEN.fullmatch(text):
         message = "expected 16 to 200 letters, digits and . _ ~ + -, from a random generator"
         # The value itself must not appear in the error.
         raise ConfigurationError(f"ROWLOCK_SERVE_TOKEN cannot be read: {message}.")
     return text
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _networks(text: str) -> tuple[str, ...]:
@@ -251,8 +267,10 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_APP_VERSION": ("app_version", _app_version),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
+    "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),
     "ROWLOCK_SERVE_HEADER_TIMEOUT": ("serve_header_timeout", _timeout_of("ROWLOCK_SERVE_HEADER_TIMEOUT")),
     "ROWLOCK_SERVE_BODY_TIMEOUT": ("serve_body_timeout", _timeout_of("ROWLOCK_SERVE_BODY_TIMEOUT")),
     "ROWLOCK_SERVE_IDLE_TIMEOUT": ("serve_idle_timeout", _timeout_of("ROWLOCK_SERVE_IDLE_TIMEOUT")),

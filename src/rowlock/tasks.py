@@ -399,14 +399,14 @@ class KindSubmitter:
         try:
             task = self._task(kind)
         except UnknownKind as unknown:
-            found = await remote_kind.find(self._producer.database(), kind, unknown)
+            found = await remote_kind.find(self._producer.database(), kind, unknown, self.kinds)
             return Encoded(remote_kind.encode(found, args, self._limit), scope=found.scope)
         return task.encoded(args)
 
     async def _without_code(
         self, name: str, args: Args, options: Options, connection: object | None, unknown: UnknownKind
     ) -> tuple[int, str]:
-        kind = await remote_kind.find(self._producer.database(), name, unknown)
+        kind = await remote_kind.find(self._producer.database(), name, unknown, self.kinds)
         text = remote_kind.encode(kind, args, self._limit)
         calls = [cast("Mapping[str, object]", args)]  # encode() refuses anything else
         with run_middleware(self._producer.middleware, EnqueueCall(name, calls, options)) as call:

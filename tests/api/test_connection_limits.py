@@ -36,9 +36,17 @@ class Served:
     def __init__(self, server: BackgroundServer, address: tuple[str, int]) -> None:
         self.server, self._address = server, address
         self.headers = "Host: localhost\r\n" + "".join(f"{k}: {v}\r\n" for k, v in with_token(server.api).items())
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(*self._address)
+        reader, writer = await asyncio.open_connection(*self._address)
+        self._writers.append(writer)
+        return reader, writer
+
+    def close(self) -> None:
+        """Close what a failed test left open, lest the next test hears of it."""
+        for writer in self._writers:
+            writer.close()
 
     async def send(self, text: str | bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await self.connect()
@@ -73,7 +81,8 @@ async def serving(database_url: str, **limits: Any) -> AsyncIterator[Served]:  #
         server = BackgroundServer(app, listening)
         async with server.serving():
             await until(lambda: server.started)
-            yield Served(server, listening.getsockname())
+            with contextlib.closing(Served(server, listening.getsockname())) as served:
+                yield served
     await app.close()
 
 

@@ -58,6 +58,11 @@ def test_the_document_is_in_step_with_the_routes() -> None:
     assert tool.returncode == 0, tool.stderr
 
 
+def test_the_document_is_made_once() -> None:
+    api = RowlockAPI(Rowlock("postgresql://nowhere/x"))
+    assert api.openapi()["paths"] is api.openapi()["paths"]
+
+
 def test_operations_have_names_tags_and_permissions_and_problems_are_problems() -> None:
     assert DOCUMENT["openapi"].startswith("3.1")
     names = [operation["operationId"] for _, _, operation in operations()]
@@ -169,9 +174,13 @@ def test_links_lead_from_what_was_created_to_every_operation_on_it() -> None:
     assert set(by_id["list_workflows"][1]["responses"]["200"]["links"]) >= {f"{name}_of_list" for name in on_workflows}
     assert set(by_id["retry_workflow"][1]["responses"]["200"]["links"]) >= {f"{name}_again" for name in on_workflows}
     unlinked = {path for path, operation in by_id.values() if "{" in path and operation["operationId"] not in links}
-    # A worker registers itself, and a kind is declared in code: no request creates either.
+    # A worker registers itself, a kind is declared in code, and failures happen: no request creates them.
     assert unlinked == {
         "/api/v1/kinds/{kind}/schema",
+        "/api/v1/kinds/{kind}/stats",
+        "/api/v1/failures/{fingerprint}",
+        "/api/v1/failures/{fingerprint}/mute",
+        "/api/v1/failures/{fingerprint}/unmute",
         "/api/v1/admin/workers/{worker}/forget",
         "/api/v1/admin/workers/{worker}/drain",
     }
@@ -196,6 +205,8 @@ class There:
             "token_id": lambda: self._post("tokens", name="t", roles=["platform_admin"]),
             "rule_id": lambda: self._post("approvals/rules", kind="greet"),
             "operation_id": self._operation,
+            "view_id": lambda: self._post("views", name=self._name()),
+            "fingerprint": self._failure,
             "workflow_id": self._workflow,
             "/limits/gates/key": self._gate,
             "/limits/rates/key": lambda: "lane:front",
@@ -227,6 +238,16 @@ class There:
         with psycopg.connect(self._app.database().url) as connection:
             values = [name, "h", 1, "0"]
             connection.execute("INSERT INTO rowlock.workers (name, host, pid, version) VALUES (%s, %s, %s, %s)", values)
+        return name
+
+    def _failure(self) -> str:
+        name = self._name()
+        with psycopg.connect(self._app.database().url) as connection:
+            connection.execute(
+                "INSERT INTO rowlock.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
+                "VALUES (%s, '', 'greet', now(), now())",
+                [name],
+            )
         return name
 
     def _gate(self) -> str:

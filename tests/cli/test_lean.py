@@ -110,6 +110,21 @@ def heavy(modules: set[str], floor: set[str]) -> set[str]:
     return {name for name in modules - floor if any(name == one or name.startswith(f"{one}.") for one in HEAVY)}
 
 
+def test_importing_rowlock_imports_its_errors_alone() -> None:
+    ours = {name for name in loaded("import rowlock") if name.startswith("rowlock")}
+    assert ours == {"rowlock", "rowlock.errors"}
+
+
+def test_a_producer_imports_no_worker() -> None:
+    modules = loaded("import rowlock\nrowlock.Rowlock('postgresql://nowhere/x')")
+    assert {name for name in modules if name.startswith(("rowlock.flow.worker", "rowlock.upkeep"))} == set()
+
+
+def test_the_help_of_a_command_imports_no_application() -> None:
+    modules = loaded("import rowlock.cli.commands.jobs, rowlock.cli.commands.enqueue, rowlock.cli.commands.lanes")
+    assert modules & {"rowlock.app", "asyncpg", "rich", "pydantic"} == set()
+
+
 def test_importing_rowlock_brings_nothing_heavy(floor: set[str]) -> None:
     assert heavy(loaded("import rowlock\nrowlock.Rowlock('postgresql://nowhere/x')"), floor) == set()
 
@@ -144,7 +159,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
 def test_every_public_name_is_there() -> None:
     assert set(rowlock.__all__) <= set(dir(rowlock))
     assert all(getattr(rowlock, name) is not None for name in rowlock.__all__)
-    assert set(rowlock._LAZY) <= set(rowlock.__all__)
+    assert set(rowlock._MODULE_OF) <= set(rowlock.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = rowlock.Nothing  # type: ignore[attr-defined]
 

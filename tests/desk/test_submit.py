@@ -107,6 +107,19 @@ async def test_joining_a_transaction(app: Rowlock) -> None:
     assert await app.audit.list() == []
 
 
+async def test_a_misspelt_kind_is_answered_with_every_known_kind_once(
+    app: Rowlock, make_app: Callable[..., Rowlock]
+) -> None:
+    async with app.worker():
+        pass
+    with pytest.raises(UnknownKind) as here:
+        await app.jobs.submit("biuld")
+    assert str(here.value).count("'build'") == 1
+    assert str(here.value).endswith("No worker has registered it in the database either.")
+    with pytest.raises(UnknownKind, match=r"either; workers have build, .*\. Did you mean 'build'\?$"):
+        await make_app().jobs.submit("biuld")
+
+
 async def test_without_the_code_a_kind_is_submitted_as_workers_told(
     app: Rowlock, make_app: Callable[..., Rowlock]
 ) -> None:

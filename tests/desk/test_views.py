@@ -38,6 +38,8 @@ VIEWS = [
     "stats_counts",
     "stats_totals",
     "stats_window",
+    "stats_windows",
+    "stats_window_counts",
     "stats_window_ends",
 ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from typing_extensions import override
 
-from rowlock.model.failure import MESSAGE_CHARACTERS, Failure, error_fields, shortened
+from rowlock.model.failure import MESSAGE_CHARACTERS, Failure, application_frame, error_fields, shortened
 
 
 class Mute(Exception):
@@ -40,3 +42,15 @@ def test_a_failure_is_read_from_stored_errors() -> None:
     failure = Failure.of(stored, 3)
     assert (failure.reason, failure.message, failure.attempt, failure.type) == ("not retried", "no", 3, "ValueError")
     assert Failure.of(None, 0) == Failure("failed", "failed", 0)
+
+
+def test_the_frame_is_the_innermost_function_of_the_application() -> None:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        trace = str(error_fields(error, frozenset())["traceback"])
+    name = "test_the_frame_is_the_innermost_function_of_the_application"
+    assert application_frame(trace) == f"model/test_failure.py:{name}"
+    foreign = trace.replace("/tests/", "/site-packages/")
+    assert application_frame(foreign) is None
+    assert application_frame("no traceback at all") is None

@@ -12,7 +12,9 @@ OF_AUDIT: Final = "tests/desk/test_audit.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
-COUNTS: Final = "store/migrations/0014_counts.up.sql"
+COUNTS: Final = migration("failure_groups")
+OF_FAILURES: Final = "tests/api/routes/test_failures.py::test_"
+FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
 
@@ -292,8 +294,8 @@ MUTATIONS: Final = (
     Mutation(
         "ends are counted before their statement is done: a requeue is taken for unreadable",
         COUNTS,
-        "a.job_id = o.id AND a.fence = o.fence",
-        "a.job_id = o.id AND a.fence = n.fence",
+        "a.job_id = o.id AND a.fence = o.fence),\n",
+        "a.job_id = o.id AND a.fence = n.fence),\n",
         (f"{OF_COUNTS}every_way_to_end_is_counted_once",),
     ),
     Mutation(
@@ -312,7 +314,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a duration equal to a bound falls into the next bucket",
-        COUNTS,
+        FIRST_COUNTS,
         "(17 - width_bucket(-p_seconds,",
         "(17 - width_bucket(-p_seconds - 1e-9,",
         (f"{OF_COUNTS}a_bucket_ends_with_its_bound",),
@@ -326,11 +328,46 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "readers miss what is not folded yet",
-        COUNTS,
+        FIRST_COUNTS,
         "WHERE m.bucket IS NOT NULL;",
         "WHERE false;",
         (f"{OF_COUNTS}what_is_published_is_what_the_table_says",),
         count=0,
+    ),
+    Mutation(
+        "ten minutes that a window has begun are counted twice",
+        COUNTS,
+        "  WHERE c.since >= b.tens AND c.since < b.hours AND",
+        "  WHERE c.since >= b.since AND c.since < b.hours AND",
+        (f"{OF_COUNTS}a_window_has_each_end_once_wherever_it_begins",),
+    ),
+    Mutation(
+        "an attempt that is tried again is no failure",
+        COUNTS,
+        "  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')) INTO v_failed FROM counted d;",
+        "  SELECT bool_or(d.state = 'failed') INTO v_failed FROM counted d;",
+        (f"{OF_FAILURES}failures_are_grouped_by_cause_over_retries_and_ends",),
+    ),
+    Mutation(
+        "every cause of a kind has a group of its own, however many there are",
+        COUNTS,
+        "    IF (SELECT count(*) FROM {schema}.failure_groups g WHERE g.kind = r.kind) < p_groups THEN",
+        "    IF true THEN",
+        (f"{OF_FAILURES}groups_beyond_the_most_of_a_kind_are_one",),
+    ),
+    Mutation(
+        "two folds of failures wait for each other",
+        COUNTS,
+        "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.failures', 0)) THEN RETURN 0; END IF;",
+        "",
+        (f"{OF_FAILURES}two_folds_at_once_count_a_failure_once",),
+    ),
+    Mutation(
+        "a tenant sees the failures of others",
+        "store/sql/failures.sql",
+        "(:sees_all::boolean OR g.tenant = :tenant::text)",
+        "(:sees_all::boolean OR g.tenant = :tenant::text OR true)",
+        (f"{OF_FAILURES}a_tenant_sees_and_mutes_its_own_failures_only",),
     ),
     Mutation(
         "totals go with the hours",

@@ -108,10 +108,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a window reads the counts of the whole day",
-        migration("window_ranges"),
-        "  AND c.since < 'infinity'\n",
-        "",
-        ("tests/upkeep/test_counts.py::test_a_short_window_is_not_read_from_the_counts_of_a_whole_day[stats_ended]",),
+        migration("failure_groups"),
+        "  WHERE c.since >= b.since AND c.since < b.tens AND",
+        "  WHERE c.since >= b.since AND (c.since < b.tens OR c.n < 0) AND",
+        ("tests/upkeep/test_counts.py::test_no_window_is_read_from_the_minutes_of_a_whole_day[window2-stats_ended]",),
     ),
     Mutation(
         "an order waits for a held row as long as any statement",

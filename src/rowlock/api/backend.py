@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rowlock.api.auth.bearer import address_of
 from rowlock.api.auth.loopback import Loopback
+from rowlock.api.auth.origins import AllowedOrigins
 from rowlock.api.auth.proxies import TrustedProxies
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.sse import LIFETIME
@@ -61,12 +62,16 @@ class ApiBackend:
         read_seconds: float,
         metrics: Metrics | None,
         trusted_proxies: Iterable[str] | None = None,
+        allow_origins: Iterable[str] | None = None,
     ) -> None:
         """See RowlockAPI. authenticators: tried in turn."""
         settings = app.settings
         self.proxies = TrustedProxies(settings.trusted_proxies if trusted_proxies is None else trusted_proxies)
+        self.origins = AllowedOrigins(settings.allow_origins if allow_origins is None else allow_origins)
         self.body_seconds = settings.serve_body_timeout.total_seconds()
         self.stream_limits = StreamLimits(settings.serve_streams, settings.serve_streams_per_caller)
+        self.embed_stream_limits = StreamLimits(settings.serve_streams, settings.serve_streams_per_caller)
+        """Apart, so that users of the application's pages cannot take the places of operators."""
         self.loopback = next((each for each in authenticators if isinstance(each, Loopback)), None)
         """Set where no authentication is configured."""
         self.metrics = metrics
@@ -79,6 +84,10 @@ class ApiBackend:
         self._starting = asyncio.Lock()
         self._started = False
         self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
+
+    def shows_dashboard(self, request: Request) -> bool:  # noqa: ARG002 - RowlockAPI looks at it
+        """Whether the request came to an application that serves the dashboard beside the API."""
+        return False
 
     async def start(self) -> None:
         """Open the database, once. Every request calls this, because a mounted application has no lifespan."""

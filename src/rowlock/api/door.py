@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from typing_extensions import override
 
 from rowlock.api import openapi, problems
 from rowlock.api.auth.loopback import Loopback
 from rowlock.api.backend import ApiBackend
+from rowlock.api.dashboard import Dashboard
 from rowlock.api.problems import Problem
 from rowlock.api.routes import (
     access,
     approvals,
     audit,
     bulk,
+    embed,
+    failures,
     health,
     items_and_logs,
     job_actions,
@@ -29,12 +33,14 @@ from rowlock.api.routes import (
     limits,
     locks,
     schedules,
+    search,
     stats,
     streams,
+    views,
     workers,
     workflows,
 )
-from rowlock.api.routing import Route, set_request_id, with_headers
+from rowlock.api.routing import Route, set_request_id, with_headers, without_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
+    search.routes,
     bulk.routes,
     items_and_logs.routes,
     job_actions.orders,
@@ -61,18 +68,23 @@ _ROUTES: Final = (
     schedules.routes,
     locks.routes,
     stats.routes,
+    failures.routes,
+    views.routes,
     access.routes,
     audit.routes,
     streams.routes,
+    embed.routes,
 )
 
 
 class RowlockAPI(ApiBackend):
-    """The REST API of an application. Serve or mount `asgi`, or include `router`; `lifespan` is for a host.
+    """The REST API of an application, and its dashboard. Serve or mount `asgi`, or include `router` (the API alone).
 
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
     RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
+    allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. ui: serve the dashboard.
+    `lifespan` is for a host.
     """
 
     def __init__(
@@ -84,6 +96,8 @@ class RowlockAPI(ApiBackend):
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
         trusted_proxies: Iterable[str] | None = None,
+        allow_origins: Iterable[str] | None = None,
+        ui: bool = True,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
         chain: tuple[Authenticator, ...] = tuple(chosen) if isinstance(chosen, Sequence) else (chosen,)
@@ -94,8 +108,11 @@ class RowlockAPI(ApiBackend):
             read_seconds=read_seconds,
             metrics=metrics,
             trusted_proxies=trusted_proxies,
+            allow_origins=allow_origins,
         )
+        self._dashboard = Dashboard() if ui else None
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
+        self._document: dict[str, Any] | None = None
         self.asgi = self._build()
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
@@ -122,9 +139,20 @@ class RowlockAPI(ApiBackend):
             asgi.add_exception_handler(error, self._unrouted)
         return asgi
 
+    @property
+    def has_dashboard(self) -> bool:
+        """Whether `asgi` serves the dashboard, or a page that says how to build it."""
+        return self._dashboard is not None
+
+    @override
+    def shows_dashboard(self, request: Request) -> bool:
+        return self.has_dashboard and request.app is self.asgi
+
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document."""
-        return openapi.describe(self.asgi)
+        """The OpenAPI document, made at the first call: that takes a third of a second, and the event loop waits."""
+        if self._document is None:
+            self._document = openapi.describe(self.asgi)
+        return dict(self._document)  # FastAPI adds the address of the server to it
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
@@ -141,6 +169,9 @@ class RowlockAPI(ApiBackend):
         where = f"{request.scope.get('root_path', '')}{PREFIX}/openapi.json"
         status = getattr(error, "status_code", None)
         if status == HTTPStatus.NOT_FOUND:
+            page = self._page(request)
+            if page is not None:
+                return with_headers(request, without_body(page) if request.method == "HEAD" else page)
             error = Problem("not-found", f"There is no route {request.url.path}. {where} lists the routes.")
         elif status == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = ", ".join(self._methods(request))
@@ -149,6 +180,17 @@ class RowlockAPI(ApiBackend):
             detail = f"{request.url.path} does not support {request.method}. Use one of {allowed}."
             error = Problem("method-not-allowed", detail, headers={"Allow": allowed})
         return with_headers(request, problems.response_of(request, error))
+
+    def _page(self, request: Request) -> Response | None:
+        """The answer of the dashboard; None: the request is none of its own."""
+        if self._dashboard is None:
+            return None
+        try:
+            if self.loopback is not None:
+                self.loopback.require_direct(request)
+        except Problem as refusal:
+            return problems.response_of(request, refusal)
+        return self._dashboard.answer(request)
 
     def _methods(self, request: Request) -> list[str]:
         """The methods of all routes that match the path."""

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from rowlock.api.openapi_links import add_links
 from rowlock.api.problems import MEDIA_TYPE
 from rowlock.api.schemas.base import ProblemBody
+from rowlock.api.schemas.embed import EmbeddedStreamEvent
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
@@ -42,10 +43,11 @@ _TAGS: Final = {
     "stats": "Backlog, throughput and failures",
     "streams": "Server-sent events",
     "access": "The caller, tokens and the audit",
+    "embed": "Jobs for pages of the application's own users, with tokens made for one job or one person",
     "health": "Probes and metrics",
 }
 _REF: Final = "#/components/schemas/"
-_OPEN: Final = ("/healthz", "/readyz", "/api/v1/auth/")
+_OPEN: Final = ("/healthz", "/readyz", "/api/v1/auth/", "/api/v1/embed/rowlock-elements.js")
 """Paths that need no credentials."""
 _HEADERS: Final[dict[str, tuple[str, object]]] = {
     "Location": ("Path of what was created.", f"/api/v1/jobs/{JOB_ID}"),
@@ -60,6 +62,10 @@ _HEADERS: Final[dict[str, tuple[str, object]]] = {
 }
 _STREAMS: Final[dict[str, tuple[Any, str]]] = {
     "JobStreamEvent": (JobStreamEvent, "One event of GET /jobs/{job_id}/stream; `event` tells which."),
+    "EmbeddedStreamEvent": (
+        EmbeddedStreamEvent,
+        "One event of GET /embed/jobs/{job_id}/stream; `event` tells which.",
+    ),
     "FeedStreamEvent": (FeedStreamEvent, "One event of GET /events; `event` tells which."),
 }
 _OWN_HEADERS: Final = {
@@ -86,7 +92,14 @@ def describe(app: FastAPI) -> Schema:
     for name, (union, about) in _STREAMS.items():
         _add(schemas, name, union)
         schemas[name] |= {"title": name, "description": about}
-    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    document["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "embed": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "Token of `app.tokens.for_job()` or `for_user()`.",
+        },
+    }
     for path, item in document["paths"].items():
         for method, operation in item.items():
             _complete(path, method, operation)
@@ -141,7 +154,7 @@ def _complete(path: str, method: str, operation: Schema) -> None:
         each["schema"].pop("description", None)
     parameters = {each["name"].lower() for each in operation.get("parameters", ())}
     if not path.startswith(_OPEN):
-        operation["security"] = [{"bearer": []}]
+        operation["security"] = [{"embed": []} if operation.get("x-embed") else {"bearer": []}]
     needed = operation.pop("x-permission")
     summary = operation["description"].partition("\n")[0]
     if needed:

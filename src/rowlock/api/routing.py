@@ -82,7 +82,9 @@ class Route(APIRoute):
             except Exception as error:  # noqa: BLE001 - each becomes a problem, and bugs are logged there
                 await door.record_refusal(request, self.path, error)
                 response = self._refused(request, error)
-            return with_headers(request, _without_body(response) if request.method == "HEAD" else response)
+            if self._embeds:
+                door.origins.add_headers(request, response, methods=self._preflight)
+            return with_headers(request, without_body(response) if request.method == "HEAD" else response)
 
         return handle
 
@@ -117,7 +119,8 @@ class Route(APIRoute):
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """Refuses mistyped filters: ignoring one would answer with every job."""
-        for name in request.query_params:
+        # A preflight names the parameters of the request that follows it.
+        for name in () if self._preflight else request.query_params:
             if name not in self._parameters:
                 raise invalid_requests.unknown_parameter(name, self._parameters)
 
@@ -133,6 +136,16 @@ class Route(APIRoute):
     @property
     def _streams(self) -> bool:
         return bool((self.openapi_extra or {}).get("x-streams"))
+
+    @property
+    def _embeds(self) -> bool:
+        """Whether pages of other origins may use it, if their origin is allowed."""
+        return bool((self.openapi_extra or {}).get("x-embed"))
+
+    @property
+    def _preflight(self) -> str | None:
+        """The methods to name in the answer to OPTIONS; None: this is no such route."""
+        return (self.openapi_extra or {}).get("x-preflight")
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
@@ -192,9 +205,21 @@ class Routes:
             options = {"status_code": 200, **entry.options}
             named = options | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
             router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named)
+            if entry.options["openapi_extra"].get("x-embed"):
+                allowed = "GET, HEAD" if entry.method == "GET" else entry.method
+                extra = {"x-embed": True, "x-preflight": allowed}
+                router.add_api_route(
+                    entry.path, _preflighted, methods=["OPTIONS"], include_in_schema=False, openapi_extra=extra
+                )
             if entry.method == "GET":
                 # As a second method of the same route it would appear in OpenAPI as another operation.
                 router.add_api_route(entry.path, entry.endpoint, methods=["HEAD"], include_in_schema=False, **options)
+
+
+async def _preflighted(request: Request) -> Response:
+    """The answer to OPTIONS; a browser that finds no header of CORS in it refuses the page its request."""
+    methods = request.scope["route"].openapi_extra["x-preflight"]
+    return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": f"{methods}, OPTIONS"})
 
 
 def set_request_id(request: Request) -> None:
@@ -210,7 +235,7 @@ def with_headers(request: Request, response: Response) -> Response:
     return response
 
 
-def _without_body(response: Response) -> Response:
+def without_body(response: Response) -> Response:
     """The answer to HEAD: status and headers of the GET, its length included."""
     if isinstance(response, sse.EventStream):
         response.release()

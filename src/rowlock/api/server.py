@@ -76,10 +76,12 @@ class Server(PromptServer):
         insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
         trusted_proxies: Sequence[str] | None = None,
+        allow_origins: Sequence[str] | None = None,
+        ui: bool = True,
     ) -> None:
         """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application.
 
-        trusted_proxies: None: those of the settings.
+        trusted_proxies, allow_origins: None: those of the settings.
         """
         known = _authenticators(app, auth)
         require_bind(host, known, insecure=insecure_no_auth)
@@ -88,7 +90,13 @@ class Server(PromptServer):
             raise ConfigurationError(message)
         chain = known or [Loopback(app.settings.serve_token, any_address=insecure_no_auth)]
         self.api = RowlockAPI(
-            app, auth=chain, read_only=read_only, metrics=metrics, trusted_proxies=trusted_proxies or None
+            app,
+            auth=chain,
+            read_only=read_only,
+            metrics=metrics,
+            trusted_proxies=trusted_proxies or None,
+            allow_origins=allow_origins,
+            ui=ui,
         )
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
@@ -109,6 +117,8 @@ class Server(PromptServer):
             loopback.announced = True
         await super().startup(sockets)
         logger.info("serving %s", url)
+        if loopback is None and self.api.has_dashboard:
+            logger.info("the dashboard: %s", url.removesuffix(PREFIX) + "/")
         if loopback is not None and shown:
             logger.warning("no authentication is configured: open this link on this machine: %s", link(url, loopback))
             logger.warning("or send its token as a header: %s", header(url, loopback))

@@ -83,6 +83,8 @@ class StreamLifetime:
     """How long the stream may last; None: without limit."""
     may_read: Callable[[], Awaitable[bool]]
     """Whether the client may still read this stream, as it is. False or an exception ends it; the client reconnects."""
+    expires_in: float | None = None
+    """Seconds until the client's token expires, and the stream ends; None: it does not."""
     _until: float | None = field(init=False)
     _check_at: float = field(init=False)
     _silent_at: float = field(init=False)
@@ -91,7 +93,7 @@ class StreamLifetime:
         now = time.monotonic()
         # Clients that connected together, after a restart say, shall not reconnect together for ever.
         lifetime = None if self.seconds is None else self.seconds + random.uniform(0, _JITTER)  # noqa: S311 - no secret
-        self._until = None if lifetime is None else now + lifetime
+        self._until = min((now + each for each in (lifetime, self.expires_in) if each is not None), default=None)
         self._check_at = now + PERMISSION_CHECK_INTERVAL
         self._silent_at = now + KEEPALIVE_INTERVAL
 

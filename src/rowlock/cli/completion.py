@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import typer
 
-from rowlock.app import Rowlock
 from rowlock.cli.find_app import locate
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from rowlock.app import Rowlock
 
 _PATIENCE: Final = 1.5
 """Seconds to import the application and query the database."""
@@ -83,6 +84,8 @@ def _app(ctx: typer.Context, url: str | None = None) -> Rowlock:
     path = ctx.params.get("app_path") or os.environ.get("ROWLOCK_APP")
     if url is None and path:
         return locate(path)
+    from rowlock.app import Rowlock
+
     return Rowlock(url, schema=ctx.params.get("schema"))
 
 

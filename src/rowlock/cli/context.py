@@ -11,18 +11,17 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.app import Rowlock
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.find_app import locate
 from rowlock.cli.screen.log_lines import JsonFormatter
 from rowlock.cli.screen.output import Screen, clean
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
-from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
 
 DEFAULTS: Final = {"app_path": None, "database_url": None, "schema": None, "as_json": False}
@@ -52,6 +51,8 @@ class CommandContext:
                     schema=self.schema or settings.schema,
                 )
             else:
+                from rowlock.app import Rowlock
+
                 self._app = Rowlock(self.database_url, schema=self.schema)
         return self._app
 
@@ -69,6 +70,8 @@ class CommandContext:
 
     async def require_schema(self) -> None:
         """Raise an error if the tables do not fit this code."""
+        from rowlock.store.schema import migrate
+
         database = self.app.database()
         async with database.connection() as connection:
             await migrate.require(connection, database.schema)

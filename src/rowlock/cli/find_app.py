@@ -10,7 +10,6 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rowlock.app import Rowlock
 from rowlock.errors import ConfigurationError, RowlockError
 from rowlock.model.spelling.similar_names import closest
 
@@ -18,9 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
+    from rowlock.app import Rowlock
+
 
 def locate(path: str) -> Rowlock:
     """The Rowlock that `module:attribute` names; the current folder is searched first."""
+    from rowlock.app import Rowlock
+
     module, found = _find(path, "--app", "app")
     if not isinstance(found, Rowlock):
         apps = _apps(module)
@@ -98,6 +101,8 @@ def _no_attribute(module: ModuleType, attribute: str) -> str:
 
 
 def _apps(module: ModuleType) -> list[str]:
+    from rowlock.app import Rowlock
+
     return [name for name, value in vars(module).items() if isinstance(value, Rowlock)]
 
 

@@ -19,6 +19,7 @@ _GROUPS: Final = (
     "jobs",
     "workflows",
     "approvals",
+    "failures",
     "lanes",
     "limits",
     "workers",

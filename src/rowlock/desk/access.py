@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.follow.streams_per_loop import StreamsPerLoop
     from rowlock.desk.follow.waiting import EndNotifications
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submit
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
@@ -157,6 +159,20 @@ class DeskBase:
         from rowlock.desk.stats import Stats
 
         return Stats(self._resources.database, self._guard)
+
+    @cached_property
+    def failures(self) -> FailuresByCause:
+        """Failures by cause."""
+        from rowlock.desk.failures import FailuresByCause
+
+        return FailuresByCause(self._resources.database, self._guard)
+
+    @cached_property
+    def views(self) -> SavedViews:
+        """Searches that people keep."""
+        from rowlock.desk.views import SavedViews
+
+        return SavedViews(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:

@@ -8,15 +8,24 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit
+from rowlock.desk.embed_tokens import EmbedTokens
 from rowlock.desk.guard import Guard
-from rowlock.errors import NotAuthenticated, TooManyAttempts
+from rowlock.errors import Forbidden, NotAuthenticated, TooManyAttempts
 from rowlock.model import token_text
-from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST, Principal, known_permissions
+from rowlock.model.access import (
+    FAILURES_WITHIN,
+    SESSION_IDLE,
+    SESSION_LONGEST,
+    Permission,
+    Principal,
+    known_permissions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rowlock.model.access import Permission, PrincipalKind
+    from rowlock.desk.embed_tokens import CheckedGrant
+    from rowlock.model.access import PrincipalKind
     from rowlock.store.database import Database, Record
 
 MOST: Final = 10
@@ -48,6 +57,10 @@ class Identity:
             await self._open().fetch("token_used", id=parts.id)
         return _principal(found[0])
 
+    async def by_embed_token(self, text: str) -> CheckedGrant:
+        """What an embed token allows; NotAuthenticated: it is damaged, expired or revoked."""
+        return await EmbedTokens(self._open).check(text)
+
     async def log_in(self, text: str, *, address: str | None = None) -> tuple[str, Principal]:
         """Open a session for a valid token, and return the text for its cookie, of which only a hash is stored."""
         principal = await self.by_token(text, address=address)
@@ -59,10 +72,49 @@ class Identity:
             await audit.record(session, Guard(principal, address=address), "session.open", f"token:{token_id}")
         return cookie, principal
 
+    async def open_session_of(
+        self,
+        subject: str,
+        *,
+        roles: Iterable[str],
+        tenant: str | None = None,
+        display: str | None = None,
+        address: str | None = None,
+    ) -> tuple[str, Principal]:
+        """Open a session for a person whom an identity provider named, and return the text for its cookie.
+
+        Forbidden: neither the roles, nor those granted to the person here, allow anything.
+        """
+        named = list(dict.fromkeys(roles))
+        principal = await self.of(subject, roles=named, tenant=tenant, display=display)
+        guard = Guard(principal, address=address)
+        if not principal.permissions:
+            await audit.record_refusal(self._open(), guard, f"user:{subject}", after={}, action="login.failed")
+            message = (
+                f"{principal.name} has no role here, so there is nothing to see. An administrator can map a role of "
+                f"the identity provider to one of Rowlock, or grant one: rowlock roles grant {subject!r} user"
+            )
+            raise Forbidden(message, Permission.READ)
+        cookie = secrets.token_urlsafe(32)
+        async with self._open().transaction() as session:
+            await session.fetch(
+                "session_open_person",
+                hash=token_text.digest(cookie),
+                subject=subject,
+                tenant=tenant,
+                display=display,
+                roles=named,
+            )
+            await audit.record(session, guard, "session.open", f"user:{subject}")
+        return cookie, principal
+
     async def by_session(self, cookie: str) -> Principal | None:
         """The principal of a session; None: it has ended, because it was idle or old or its token was revoked."""
         hashed = token_text.digest(cookie)
-        found = await self._open().fetch("session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
+        database = self._open()
+        found = await database.fetch(
+            "session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST
+        ) or await database.fetch("session_find_person", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
         if not found:
             return None
         if found[0]["unused"]:
@@ -75,7 +127,8 @@ class Identity:
             ended = await session.fetch("session_close", hash=token_text.digest(cookie))
             for row in ended:
                 who = Principal(row["subject"] or "unknown", row["tenant"])
-                await audit.record(session, Guard(who, address=address), "session.close", f"token:{row['token_id']}")
+                target = f"user:{who.subject}" if row["token_id"] is None else f"token:{row['token_id']}"
+                await audit.record(session, Guard(who, address=address), "session.close", target)
         return bool(ended)
 
     async def of(

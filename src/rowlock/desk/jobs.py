@@ -17,6 +17,7 @@ from rowlock.desk.operations import Operations
 from rowlock.desk.search import JobSearch
 from rowlock.desk.signals import Signalled, Signals
 from rowlock.desk.submit import GuardedSubmit, Submitted
+from rowlock.desk.suggest import Suggest
 from rowlock.desk.visible_jobs import VisibleJobs, not_found
 from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rowlock.desk.submit import Submit, SubmitOptions
+    from rowlock.model.count import Count
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.queue_pair import Wake
+    from rowlock.model.search_suggestion import SearchSuggestions
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
@@ -131,6 +134,17 @@ class Jobs:
             raise not_found(job_id)
         await self._visible_jobs.record_reading({number: found[0]["result"]})
         return None if found[0]["result"] is None else str(found[0]["result"])
+
+    @reads(Permission.READ, scoped=True)
+    async def counts(self, search: str = "") -> Mapping[State, Count]:
+        """How many jobs a search finds in each state, up to 1,000; a state in the search itself is left out."""
+        return await self._job_search.by_state(search)
+
+    @reads(Permission.READ, scoped=True)
+    async def suggest(self, search: str, position: int | None = None) -> SearchSuggestions:
+        """What may stand at a position of a search that is being typed; None: at its end."""
+        suggestions = Suggest(self._open(), self._guard, self._visible_jobs)
+        return await suggestions.at(search, len(search) if position is None else position)
 
     @reads(Permission.READ, scoped=True)
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:

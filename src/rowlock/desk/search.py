@@ -12,7 +12,7 @@ from rowlock.model import search
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.page import Cursor, Page
-from rowlock.model.search import Query, Text, render
+from rowlock.model.search import Query, Term, Text, render
 from rowlock.model.spelling.similar_names import closest
 from rowlock.model.state import State
 from rowlock.store import lanes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
-    from rowlock.model.search import Term, Value
+    from rowlock.model.search import Value
     from rowlock.store.database import Database, Record
 
 ENDED_BADLY: Final = frozenset({State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
@@ -35,6 +35,8 @@ _FEW: Final = 5000
 """Up to so many jobs of an index are examined all; an index with more is not selective, and the ids are walked."""
 _CAP: Final = 10_000
 """Jobs at which a count stops."""
+_STATE_CAP: Final = 1_000
+"""Jobs at which the count of one state stops, where all nine are counted."""
 _SCAN, _DEAR_SCAN, _LOOKUPS = 25_000, 12_000, 4_000
 """Jobs that one call examines at most; fewer if a term costs more than a comparison or the rows lie far apart."""
 _MOST: Final = 1000
@@ -140,6 +142,19 @@ class JobSearch:
         found = await self.find(plan, _CAP + 1, newest=newest)
         return found, Count(min(len(found.ids), _CAP), exact=len(found.ids) <= _CAP and found.reached is None)
 
+    async def by_state(self, text: str) -> Mapping[State, Count]:
+        """How many jobs the search finds in each state, 1,000 at most; its own state terms are left out."""
+        asked = search.parse(text)
+        rest = tuple(term for term in asked.terms if term.field != "state")
+        (clock,) = await self._open().fetch("clock")
+        counts = {}
+        for state in State:
+            plan = await self.plan(Query((*rest, Term("state", (Text(state),)))), now=clock["now"])
+            found = await self.find(plan, _STATE_CAP + 1, newest=True)
+            number = len(found.ids)
+            counts[state] = Count(min(number, _STATE_CAP), exact=number <= _STATE_CAP and found.reached is None)
+        return counts
+
     async def _reach(self, plan: SearchPlan, values: Mapping[str, object], *, newest: bool) -> int | None:
         """The key at which the walk was cut off; None: it reached its end."""
         (reach,) = await self._run("search_reach", plan, values, newest=newest)
@@ -164,6 +179,10 @@ class JobSearch:
         for term in search.positives(query, "id"):
             numbers = [composing.number_of(value.text) for value in term.values if isinstance(value, Text)]
             return AccessPath("list", {"few": sorted(number for number in numbers if number is not None)})
+        for term in search.positives(query, "fingerprint"):
+            values = [value for value in term.values if isinstance(value, Text)]
+            if not any(value.prefix for value in values):
+                return AccessPath("fingerprint", {"fingerprints": [value.text for value in values]})
         if (few := await self._few(query, now)) is not None:
             return AccessPath("list", {"few": few})
         for term in search.positives(query, "ref", "tag"):

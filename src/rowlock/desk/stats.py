@@ -8,7 +8,7 @@ longer than a day.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -25,6 +25,7 @@ from rowlock.model.job_counts import (
     CountSeries,
     EndCounts,
     JobTotals,
+    KindStats,
     KindTotals,
     SeriesAnswer,
     SeriesPoint,
@@ -46,10 +47,14 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor
 
-_LONGEST_BY_MINUTE: Final = timedelta(hours=24)
 _LONGEST_SERIES: Final = timedelta(days=31)
-_STEPS: Final = ((timedelta(hours=2), timedelta(minutes=1)), (_LONGEST_BY_MINUTE, timedelta(minutes=10)))
-"""Windows up to so long have points so far apart; longer ones have a point for every hour."""
+_STEPS: Final = (
+    (timedelta(hours=2), timedelta(minutes=1), "minute"),
+    (timedelta(hours=24), timedelta(minutes=10), "ten_minutes"),
+    (timedelta(days=8), timedelta(hours=1), "hour"),
+    (_LONGEST_SERIES, timedelta(hours=4), "hour"),
+)
+"""Windows up to so long have points so far apart, from these counts: 200 points at most."""
 
 
 class Stats:
@@ -153,21 +158,39 @@ class Stats:
         lane: str | None = None,
         limit: int = 20,
     ) -> SeriesAnswer:
-        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+        """Ends, failures, retries and durations over time: by minute, 10 minutes, hour or 4 hours.
 
         by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
         """
-        span = min(_window(window, "window"), _LONGEST_SERIES)
-        step = next((step for longest, step in _STEPS if span <= longest), timedelta(hours=1))
-        seconds = step.total_seconds()
+        span = _window(window, "window")
         async with self._open().snapshot() as snapshot:
-            (start,) = await snapshot.fetch("series_since", step=seconds, window=span)
-            found = await snapshot.fetch(
-                "stats_series", step=seconds, since=start["since"], by=by, kind=kind, lane=lane
-            )
-        steps = int((start["now"] - start["since"]) / step) + 1
-        moments = [start["since"] + step * n for n in range(steps)]
-        return SeriesAnswer(start["since"], step, _series(found, moments, by, limit))
+            found = await _stepped(snapshot, span, by=by, kind=kind, lane=lane)
+        steps = int((found.now - found.since) / found.step) + 1
+        moments = [found.since + found.step * n for n in range(steps)]
+        return SeriesAnswer(found.since, found.step, _series(found.rows, moments, by, limit))
+
+    @reads(Permission.WORKERS_VIEW)
+    async def kind(self, kind: str, window: Span = "24h") -> KindStats:
+        """How jobs of one kind ended and waited within the window, what waits and runs now, and the last error."""
+        span = _window(window, "window")
+        async with self._open().snapshot() as snapshot:
+            found = await _stepped(snapshot, span, kind=kind)
+            (now,) = await snapshot.fetch("kind_now", kind=kind, since=found.since, **self._guard.visibility)
+            waiting = next((each for each in await current_load.backlog(snapshot) if each.kind == kind), None)
+        return KindStats(
+            kind,
+            found.since,
+            found.now - found.since,
+            end_counts(found.rows),
+            lane=now["lane"],
+            due=waiting.due if waiting else Count(0),
+            scheduled=waiting.scheduled if waiting else Count(0),
+            oldest_wait=waiting.oldest_wait if waiting else None,
+            running=now["running"],
+            last_failed_at=now["last_failed_at"],
+            last_failed_id=now["last_failed_id"],
+            last_error=rows.error_of(now["last_error"]),
+        )
 
     @contextlib.asynccontextmanager
     async def _within(self, window: timedelta) -> AsyncIterator[SqlExecutor]:
@@ -175,6 +198,34 @@ class Stats:
         async with self._open().snapshot() as snapshot:
             await snapshot.fetch("stats_window", window=window)
             yield snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _SteppedCounts:
+    """Counts of a window by step. since: the beginning of the first step; now: the database's clock."""
+
+    since: datetime
+    now: datetime
+    step: timedelta
+    rows: Sequence[Record]
+
+
+async def _stepped(
+    snapshot: SqlExecutor,
+    window: timedelta,
+    *,
+    by: SeriesBy | None = None,
+    kind: str | None = None,
+    lane: str | None = None,
+) -> _SteppedCounts:
+    span = min(window, _LONGEST_SERIES)
+    step, counted = next((step, counted) for longest, step, counted in _STEPS if span <= longest)
+    seconds = step.total_seconds()
+    (start,) = await snapshot.fetch("series_since", step=seconds, window=span)
+    found = await snapshot.fetch(
+        "stats_series", step=seconds, counted=counted, since=start["since"], by=by, kind=kind, lane=lane
+    )
+    return _SteppedCounts(start["since"], start["now"], step, found)
 
 
 async def _overview(snapshot: SqlExecutor, window: timedelta) -> Overview:
@@ -229,9 +280,7 @@ async def _throughput(snapshot: SqlExecutor) -> Throughput:
 
 
 def _kind_totals(counted: Sequence[Record], running: Mapping[tuple[str, str], int]) -> list[KindTotals]:
-    counts = {
-        key: end_counts([dict(row) for row in group]) for key, group in groupby(counted, key=itemgetter("kind", "lane"))
-    }
+    counts = {key: end_counts(group) for key, group in groupby(counted, key=itemgetter("kind", "lane"))}
     active = dict(running)
     if (OTHER, OTHER) in counts:
         # Kinds beyond the most series are counted as (other): their running jobs, too, or starts would go down.
@@ -251,11 +300,14 @@ def _series(found: Sequence[Record], moments: Sequence[datetime], by: SeriesBy |
         ends[row["name"]] = ends.get(row["name"], 0) + (row["n"] if row["measure"] != "wait" else 0)
     ranked = sorted(ends, key=lambda name: (-ends[name], name or ""))
     shown = {name: name if name in ranked[:limit] else OTHER for name in ranked}
-    rows: dict[tuple[str | None, datetime], list[Mapping[str, object]]] = {}
+    rows: dict[tuple[str | None, datetime], list[Record]] = {}
     for row in found:
-        rows.setdefault((shown[row["name"]], row["at"]), []).append(dict(row))
+        rows.setdefault((shown[row["name"]], row["at"]), []).append(row)
     return [
-        CountSeries(name, [SeriesPoint(at, end_counts(rows.get((name, at), ()))) for at in moments])
+        CountSeries(
+            name,
+            [SeriesPoint(at, end_counts(rows.get((name, at), ())), partial=at == moments[-1]) for at in moments],
+        )
         for name in dict.fromkeys(shown.values())
     ]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
+    from rowlock.desk.failures import FailuresByCause
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
@@ -32,13 +33,17 @@ if TYPE_CHECKING:
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import SubmitOptions, Submitted
     from rowlock.desk.tokens import Tokens
+    from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
+    from rowlock.model.count import Count
+    from rowlock.model.embed_token import EmbedDetail, EmbedToken
     from rowlock.model.explanation import Explanation
+    from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job
-    from rowlock.model.job_counts import JobTotals, SeriesAnswer, SeriesBy
+    from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
@@ -46,7 +51,9 @@ if TYPE_CHECKING:
     from rowlock.model.page import Listing, Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.saved_view import SavedView
     from rowlock.model.schedule import Missed, Overlap, Schedule
+    from rowlock.model.search_suggestion import SearchSuggestions
     from rowlock.model.state import State
     from rowlock.model.times.window import Window
     from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
@@ -110,6 +117,14 @@ class SyncJobs:
     def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
         return self._bridge.run(self._desk.result(job_id))
+
+    def counts(self, search: str = "") -> Mapping[State, Count]:
+        """How many jobs a search finds in each state, up to 1,000; a state in the search itself is left out."""
+        return self._bridge.run(self._desk.counts(search))
+
+    def suggest(self, search: str, position: int | None = None) -> SearchSuggestions:
+        """What may stand at a position of a search that is being typed; None: at its end."""
+        return self._bridge.run(self._desk.suggest(search, position))
 
     def many(self, job_ids: Iterable[int | str]) -> list[Job]:
         """Several jobs in id order; missing ones are left out."""
@@ -627,11 +642,86 @@ class SyncStats:
         lane: str | None = None,
         limit: int = 20,
     ) -> SeriesAnswer:
-        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+        """Ends, failures, retries and durations over time: by minute, 10 minutes, hour or 4 hours.
 
         by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
         """
         return self._bridge.run(self._desk.series(window, by=by, kind=kind, lane=lane, limit=limit))
+
+    def kind(self, kind: str, window: Span = "24h") -> KindStats:
+        """How jobs of one kind ended and waited within the window, what waits and runs now, and the last error."""
+        return self._bridge.run(self._desk.kind(kind, window))
+
+
+class SyncFailuresByCause:
+    """app.sync.failures: what app.failures does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: FailuresByCause) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, fingerprint: str, *, window: Span = "31d") -> FailureGroup:
+        """One group, with the traceback of its sample. window: the time that `within` and `steps` count."""
+        return self._bridge.run(self._desk.get(fingerprint, window=window))
+
+    def mute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Set a group aside as known: it goes on counting, and lists of open groups leave it out."""
+        return self._bridge.run(self._desk.mute(fingerprint, by=by, note=note))
+
+    def unmute(self, fingerprint: str, *, by: str | None = None, note: str | None = None) -> FailureGroup:
+        """Open a muted group again."""
+        return self._bridge.run(self._desk.unmute(fingerprint, by=by, note=note))
+
+    def list(
+        self,
+        *,
+        window: Span = "24h",
+        kind: str | None = None,
+        muted: bool | None = None,
+        sort: FailureSort = "recent",
+        limit: int = 50,
+    ) -> FailureGroups:
+        """Groups with a failure within the window. muted: only muted or only open ones; None: both."""
+        return self._bridge.run(self._desk.list(window=window, kind=kind, muted=muted, sort=sort, limit=limit))
+
+
+class SyncSavedViews:
+    """app.sync.views: what app.views does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: SavedViews) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, view_id: int) -> SavedView:
+        """One view; ViewNotFound: there is none, or it is not the principal's to see."""
+        return self._bridge.run(self._desk.get(view_id))
+
+    def create(
+        self, name: str, query: str = "", *, columns: Sequence[str] = (), sort: str = "newest", shared: bool = False
+    ) -> SavedView:
+        """Keep a search under a name; ViewExists: the principal has a view of that name."""
+        return self._bridge.run(self._desk.create(name, query, columns=columns, sort=sort, shared=shared))
+
+    def change(
+        self,
+        view_id: int,
+        *,
+        name: str | None = None,
+        query: str | None = None,
+        columns: Sequence[str] | None = None,
+        sort: str | None = None,
+        shared: bool | None = None,
+    ) -> SavedView:
+        """Change one's own view; a shared one also as a principal with jobs:edit and jobs:read_all."""
+        return self._bridge.run(
+            self._desk.change(view_id, name=name, query=query, columns=columns, sort=sort, shared=shared)
+        )
+
+    def delete(self, view_id: int) -> SavedView:
+        """Delete one's own view; a shared one also as a principal with jobs:edit and jobs:read_all."""
+        return self._bridge.run(self._desk.delete(view_id))
+
+    def list(self) -> Sequence[SavedView]:
+        """One's own views and those that are shared, by name."""
+        return self._bridge.run(self._desk.list())
 
 
 class SyncTokens:
@@ -681,6 +771,52 @@ class SyncTokens:
         token: its id or name. expires_in: the token expires so long from now; unless given, as long as it was made for.
         """
         return self._bridge.run(self._desk.rotate(token, overlap=overlap, expires_in=expires_in, by=by))
+
+    def for_job(
+        self,
+        job_id: int | str,
+        *,
+        expires: Span = "15m",
+        user: str | None = None,
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token: a page of your own users follows this one job with it. It is signed, and stored nowhere.
+
+        It shows state and progress. show: also "items", "logs", "result" or "error"; arguments never. cancel: it may
+        also cancel the job. expires: a day at most. user: for whom, so that revoke_for_user() ends it too.
+        """
+        return self._bridge.run(self._desk.for_job(job_id, expires=expires, user=user, show=show, cancel=cancel))
+
+    def for_user(
+        self,
+        subject: str,
+        *,
+        tenant: str | None = None,
+        expires: Span = "15m",
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token for the jobs that one person submitted: those with this submitted_by and this tenant.
+
+        show, cancel and expires: as of for_job().
+        """
+        return self._bridge.run(self._desk.for_user(subject, tenant=tenant, expires=expires, show=show, cancel=cancel))
+
+    def revoke_for_job(self, job_id: int | str, *, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this job until now. Open streams end within seconds."""
+        return self._bridge.run(self._desk.revoke_for_job(job_id, by=by))
+
+    def revoke_for_user(self, subject: str, *, tenant: str | None = None, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this person until now. Open streams end within seconds."""
+        return self._bridge.run(self._desk.revoke_for_user(subject, tenant=tenant, by=by))
+
+    def rotate_embed_key(self, *, overlap: Span = "1d", by: str | None = None) -> None:
+        """Sign embed tokens with a new key; those of the old one are valid for the overlap. "0s" ends all at once.
+
+        A new key is made every 30 days anyway. It concerns every tenant.
+        """
+        return self._bridge.run(self._desk.rotate_embed_key(overlap=overlap, by=by))
 
     def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""
@@ -1105,6 +1241,8 @@ class SyncDesk:
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)
+        self.failures = SyncFailuresByCause(bridge, desk.failures)
+        self.views = SyncSavedViews(bridge, desk.views)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)
         self.audit = SyncAudit(bridge, desk.audit)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from rowlock.desk import audit
+from rowlock.desk.embed_tokens import EmbedTokens
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.roles import holds, known, role_of
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, TokenNotFound, WrongState
 from rowlock.model import token_text
 from rowlock.model.access import (
@@ -17,20 +19,23 @@ from rowlock.model.access import (
     known_permissions,
     permissions_of,
 )
+from rowlock.model.embed_token import details_of, job_target, user_target
 from rowlock.model.keys import checked_key
 from rowlock.model.options import span
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import timedelta
 
+    from rowlock.model.embed_token import EmbedDetail, EmbedToken
     from rowlock.model.options import Span
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlSession
 
 
 class Tokens:
-    """API tokens. A token has no permission that its maker lacks, and belongs to its maker's tenant."""
+    """API tokens, and embed tokens for pages of your own users. A token has no permission that its maker lacks."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
@@ -140,6 +145,79 @@ class Tokens:
     async def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""
         return [token_of(row) for row in await self._open().fetch("tokens", n=limit, **self._guard.visibility)]
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def for_job(
+        self,
+        job_id: int | str,
+        *,
+        expires: Span = "15m",
+        user: str | None = None,
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token: a page of your own users follows this one job with it. It is signed, and stored nowhere.
+
+        It shows state and progress. show: also "items", "logs", "result" or "error"; arguments never. cancel: it may
+        also cancel the job. expires: a day at most. user: for whom, so that revoke_for_user() ends it too.
+        """
+        job = await VisibleJobs(self._open, self._guard).one(job_id)
+        if cancel:
+            self._guard.demand(Permission.CANCEL)
+        subject = None if user is None else checked_key(user, "user")
+        return await EmbedTokens(self._open).make(
+            expires, job=job.id, subject=subject, tenant=job.tenant, show=details_of(show), may_cancel=cancel
+        )
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def for_user(
+        self,
+        subject: str,
+        *,
+        tenant: str | None = None,
+        expires: Span = "15m",
+        show: Iterable[EmbedDetail] = (),
+        cancel: bool = False,
+    ) -> EmbedToken:
+        """An embed token for the jobs that one person submitted: those with this submitted_by and this tenant.
+
+        show, cancel and expires: as of for_job().
+        """
+        subject, tenant = self._owner(subject, subject, tenant)
+        if cancel:
+            self._guard.demand(Permission.CANCEL)
+        return await EmbedTokens(self._open).make(
+            expires, subject=subject, tenant=tenant, show=details_of(show), may_cancel=cancel
+        )
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def revoke_for_job(self, job_id: int | str, *, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this job until now. Open streams end within seconds."""
+        job = await VisibleJobs(self._open, self._guard).one(job_id)
+        await self._revoke_embedded(job_target(job.id), f"job:{job.id}", by)
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def revoke_for_user(self, subject: str, *, tenant: str | None = None, by: str | None = None) -> None:
+        """Refuse every embed token that was made for this person until now. Open streams end within seconds."""
+        subject, tenant = self._owner(subject, subject, tenant)
+        await self._revoke_embedded(user_target(subject, tenant), f"user:{subject}", by)
+
+    async def _revoke_embedded(self, key: str, target: str, by: str | None) -> None:
+        async with self._open().transaction() as session:
+            await session.fetch("embed_revoke", target=key)
+            await audit.record(session, self._guard, "embed.revoke", target, by=by)
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def rotate_embed_key(self, *, overlap: Span = "1d", by: str | None = None) -> None:
+        """Sign embed tokens with a new key; those of the old one are valid for the overlap. "0s" ends all at once.
+
+        A new key is made every 30 days anyway. It concerns every tenant.
+        """
+        self._guard.demand(Permission.READ_ALL)
+        lasting = duration(overlap, "overlap")
+        async with self._open().transaction() as session:
+            await EmbedTokens(self._open).rotate(session, lasting)
+            await audit.record(session, self._guard, "embed.rotate_key", "embed:key", after={"overlap": lasting}, by=by)
 
     def _owner(self, name: str, subject: str | None, tenant: str | None) -> tuple[str, str | None]:
         """Subject and tenant of a new token: the maker's own, unless the maker may act for others."""

@@ -21,6 +21,10 @@ SESSION_LONGEST: Final = timedelta(hours=24)
 """A session ends after this long, used or not."""
 TOKEN_LIFETIME: Final = timedelta(days=90)
 """A token expires after this long unless its maker says otherwise."""
+EMBED_LONGEST: Final = timedelta(days=1)
+"""The longest life of an embed token; what was revoked is remembered for as long."""
+EMBED_KEY_LIFETIME: Final = timedelta(days=30)
+"""A key signs embed tokens for this long; then a new one is made."""
 FAILURES_WITHIN: Final = timedelta(minutes=5)
 """The span over which failed logins are counted."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import traceback
 from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rowlock.model import redact
@@ -14,6 +17,11 @@ if TYPE_CHECKING:
 MESSAGE_CHARACTERS: Final = 2000
 """Characters of a stored message; longer ones are cut in the middle."""
 _TRACEBACK_CHARACTERS: Final = 16_000
+_FRAME_CHARACTERS: Final = 200
+_FRAME: Final = re.compile(r'File "([^"\n]+)", line \d+, in (\S+)')
+_LIBRARY: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]|^<")
+_LIBRARIES: Final = (str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep)
+"""Rowlock itself, and Python's own library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,17 @@ def error_fields(error: BaseException, secrets: frozenset[str]) -> dict[str, obj
         "message": shortened(redact.scrub(text, secrets)),
         "traceback": shortened(redact.scrub(trace, secrets), _TRACEBACK_CHARACTERS),
     }
+
+
+def application_frame(trace: str) -> str | None:
+    """Where an exception came from: the innermost function of a traceback outside of libraries; None: there is none.
+
+    With the last folder, the file and the function, not the line: it stays the same over machines and small changes.
+    """
+    for path, function in reversed(_FRAME.findall(trace)):
+        if not _LIBRARY.search(path) and not path.startswith(_LIBRARIES):
+            return shortened("/".join(PurePath(path).parts[-2:]).lstrip("/") + f":{function}", _FRAME_CHARACTERS)
+    return None
 
 
 def shortened(text: str, limit: int = MESSAGE_CHARACTERS) -> str:

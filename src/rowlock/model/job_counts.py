@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rowlock.model.state import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
+
+    from rowlock.model.count import Count
 
 SeriesBy: TypeAlias = Literal["kind", "lane"]
 """What a series is made for each of."""
@@ -96,10 +98,11 @@ class JobTotals:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPoint:
-    """What ended from `at` on, for one step."""
+    """What ended from `at` on, for one step. partial: the step is not over."""
 
     at: datetime
     counts: EndCounts
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +122,44 @@ class SeriesAnswer:
     series: Sequence[CountSeries]
 
 
-def end_counts(rows: Sequence[Mapping[str, object]]) -> EndCounts:
+@dataclass(frozen=True, slots=True)
+class KindStats:
+    """How jobs of one kind ended and waited within a window. since: its beginning.
+
+    due, scheduled, running: jobs of the kind right now. lane: the lane that takes the kind; None: no lane does.
+    """
+
+    kind: str
+    since: datetime
+    window: timedelta
+    counts: EndCounts
+    lane: str | None
+    due: Count
+    scheduled: Count
+    oldest_wait: timedelta | None
+    running: int
+    last_failed_at: datetime | None
+    last_failed_id: int | None
+    last_error: Mapping[str, object] | None
+
+    @property
+    def failure_rate(self) -> float:
+        """Share of failures among the ends, from 0 to 1; 0 when nothing ended."""
+        ended = sum(self.counts.ended.values())
+        return self.counts.ended.get("failed", 0) / ended if ended else 0.0
+
+
+def end_counts(rows: Iterable[Mapping[str, Any]]) -> EndCounts:
     """From rows with outcome, state, measure, bucket, n and seconds."""
     ended: dict[str, int] = {}
     attempts: dict[tuple[str, bool], int] = {}
     buckets = {"run": [0] * (len(BOUNDS) + 1), "wait": [0] * (len(BOUNDS) + 1)}
     seconds, reopened = {"run": 0.0, "wait": 0.0}, 0
     for row in rows:
-        outcome, state, measure, n = str(row["outcome"]), str(row["state"]), str(row["measure"]), int(str(row["n"]))
+        outcome, state, measure, n = row["outcome"], row["state"], row["measure"], row["n"]
         if measure in buckets:
-            buckets[measure][int(str(row["bucket"]))] += n
-            seconds[measure] += float(str(row["seconds"]))
+            buckets[measure][row["bucket"]] += n
+            seconds[measure] += row["seconds"]
         if measure == "wait":
             continue
         if state in FINAL:

@@ -41,6 +41,8 @@ CODES: Final = {
         ProblemCode("rule-not-found", 404, "There is no such approval rule"),
         ProblemCode("limit-not-found", 404, "There is no such gate or rate"),
         ProblemCode("operation-not-found", 404, "There is no such operation"),
+        ProblemCode("failure-group-not-found", 404, "There is no such failure group"),
+        ProblemCode("view-not-found", 404, "There is no such saved view"),
         ProblemCode("schedule-not-found", 404, "There is no such schedule"),
         ProblemCode("not-found", 404, "There is no such route"),
         ProblemCode("method-not-allowed", 405, "The method does not apply here"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NUMBERS: Final = ("priority", "attempt")
 TIMES: Final = ("created", "finished")
-TEXTS: Final = ("kind", "lane", "tag", "worker", "error", "phase", "tenant", "by")
+TEXTS: Final = ("kind", "lane", "tag", "worker", "error", "fingerprint", "phase", "tenant", "by")
 PATHS: Final = ("args", "ref")
 FIELDS: Final = ("id", "state", *TEXTS, *PATHS, *NUMBERS, *TIMES, "duration")
 FREE: Final = "text"
@@ -279,6 +279,11 @@ def _written(value: Value, *, args: bool) -> str:
         return '"' + value.text.replace("\\", "\\\\").replace('"', '\\"') + '"' + star
     low, high = _point_text(value.low), "" if value.high is None else _point_text(value.high)
     return f"{low}..{high}" if value.op == ".." else value.op.replace("=", "" if value.op == "=" else "=") + low
+
+
+def written_text(text: str) -> str:
+    """A text as a value of a search: as it is, or in quotes where it needs them."""
+    return _written(Text(text), args=False)
 
 
 def _point_text(point: int | timedelta | WrittenTime) -> str:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _LEAST, _MOST = -(2**31), 2**31 - 1
 _INSTANT: Final = timedelta(microseconds=1)
 _SHORTEST, _FOREVER = timedelta(days=-36_525), timedelta(days=365_250)
-_SPECIAL: Final = ("lane", "tag", "error")
-DEAR: Final = frozenset({"args", "error", "phase", "worker", "tag", "ref", FREE})
+_SPECIAL: Final = ("lane", "tag", "error", "fingerprint")
+DEAR: Final = frozenset({"args", "error", "fingerprint", "phase", "worker", "tag", "ref", FREE})
 """Fields whose terms cost more per row than a comparison with a column."""
 
 
@@ -39,7 +39,7 @@ class SearchFacts:
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """How jobs are reached: by id, ref, state, tenant, submitter or list (of few ids), with its parameters."""
+    """How jobs are reached: by id, ref, fingerprint, state, tenant, submitter or list of ids, with its parameters."""
 
     name: str
     values: dict[str, object] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class _Composer:
 
     def _texts(self, term: Term, texts: Sequence[Text]) -> str:
         exact = [value.text for value in texts if not value.prefix]
-        likes = [_like(value.text) for value in texts if value.prefix]
+        likes = [like_prefix(value.text) for value in texts if value.prefix]
         values: dict[str, object] = {"exact": exact, "likes": likes}
         if term.field == "lane":
             values |= self._lanes(texts)
@@ -155,7 +155,7 @@ class _Composer:
         return self._use("search_texts" if likes else "search_exact", values, term.field)
 
     def _named(self, name: str, texts: Sequence[Text]) -> str:
-        likes = [_like(value.text) for value in texts]
+        likes = [like_prefix(value.text) for value in texts]
         numbers = [number for value in texts if (number := number_of(value.text)) is not None]
         return self._use("search_id" if name == "id" else "search_free", {"ids": numbers, "likes": likes})
 
@@ -233,7 +233,8 @@ def _nested(path: Sequence[str], leaf: object) -> dict[str, Any]:
     return cast("dict[str, Any]", leaf)
 
 
-def _like(prefix: str) -> str:
+def like_prefix(prefix: str) -> str:
+    """The LIKE pattern of texts with this beginning."""
     return prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
 
 

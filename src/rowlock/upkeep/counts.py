@@ -1,9 +1,10 @@
-"""Counts: increments that statements have appended become counts by minute, by hour and in total."""
+"""Counts: increments that statements have appended become counts by minute, by hour, in total, and failure groups."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rowlock.model.failure_group import MOST_GROUPS
 from rowlock.upkeep.duty import MOST_BATCHES
 
 if TYPE_CHECKING:
@@ -17,12 +18,18 @@ MOST_SERIES: Final = 2_000
 
 
 async def counts(context: DutyContext, _beat: CompletedBeat) -> int:
-    """Move increments into the counts, and delete counts past their time; returns 0, as no job has changed."""
+    """Move increments into counts and failure groups, and delete old ones; returns 0, as no job has changed."""
     for _ in range(MOST_BATCHES):
         (row,) = await context.database.fetch("fold_counts", batch=FOLDED_AT_ONCE, series=MOST_SERIES)
         if row["folded"] < FOLDED_AT_ONCE:
             break
+    for _ in range(MOST_BATCHES):
+        (row,) = await context.database.fetch("fold_failures", batch=FOLDED_AT_ONCE, groups=MOST_GROUPS)
+        if row["folded"] < FOLDED_AT_ONCE:
+            break
     (pruned,) = await context.database.fetch("prune_counts")
+    if pruned["minutes"]:
+        await context.database.fetch("prune_failures")
     if pruned["hours"]:
         await context.database.fetch("forget_series")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
+from rowlock.model.access import EMBED_LONGEST, FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, MOST_BATCHES, SMALL_BATCH
 
@@ -49,7 +49,7 @@ async def _prune_access(context: DutyContext) -> None:
 
     Audit lines form a chain, from which no line may be passed over.
     """
-    kept = {"idle": SESSION_IDLE, "longest": SESSION_LONGEST, "within": FAILURES_WITHIN}
+    kept = {"idle": SESSION_IDLE, "longest": SESSION_LONGEST, "within": FAILURES_WITHIN, "longest_embed": EMBED_LONGEST}
     await fetch_apart(context, "prune_access", "old_access", **kept)
     if context.settings.audit_keep is None:
         return

@@ -69,10 +69,46 @@ async def test_series_are_served_by_lane_and_kind(rest: Rest) -> None:
         assert (hour["step"], lane["name"], len(lane["points"])) == (60, "default", 61)
         (point,) = [point for point in lane["points"] if point["ended"]]
         assert (point["ended"], point["retried"]) == ({"failed": 1}, 0)
+        assert [each["partial"] for each in lane["points"]] == [False] * 60 + [True]
         assert point["run"]["p50"] > 0
         assert lane["points"][0]["wait"] == {"p50": None, "p95": None, "p99": None, "mean": None}
         assert [each["name"] for each in (await read(window="1d", by="kind"))["items"]] == ["explode"]
         week = await read(window="7d", kind="greet")
         assert (week["step"], [each["name"] for each in week["items"]]) == (3600, [None])
         assert not any(point["ended"] for point in week["items"][0]["points"])
+        assert [len((await read(window=window))["items"][0]["points"]) for window in ("2h", "1d", "8d", "31d")] == [
+            121,
+            145,
+            193,
+            187,
+        ]
         assert (await client.get("/stats/series", params={"window": "60d"})).status_code == 422
+
+
+async def test_statistics_of_a_kind_are_served(rest: Rest) -> None:
+    store = rest.store
+    worker = await store.worker()
+    await rest.app.lanes.create("front", kinds=["explode"])
+    for state in ("failed", "completed", "completed"):
+        job = await rest.submit("explode", tenant="acme")
+        await store.complete(*await store.claim(worker, ids.decode(job["id"]), lane="front"), state=state)
+    failed = await rest.submit("explode", tenant="zeta")
+    await store.complete(*await store.claim(worker, ids.decode(failed["id"]), lane="front"), state="failed")
+    running = await rest.submit("explode")
+    await store.claim(worker, ids.decode(running["id"]), lane="front")
+    await rest.submit("explode")
+    async with rest.client() as client:
+        kind = (await client.get("/kinds/explode/stats")).json()
+        assert (kind["lane"], kind["running"], kind["due"]["value"]) == ("front", 1, 1)
+        assert (kind["ended"], kind["failure_rate"]) == ({"failed": 2, "completed": 2}, 0.5)
+        assert kind["run"]["p95"] > 0
+        assert kind["last_failed_id"] == failed["id"]
+        nothing = (await client.get("/kinds/never/stats")).json()
+        assert (nothing["ended"], nothing["failure_rate"], nothing["run"]["p50"], nothing["lane"]) == (
+            {},
+            0,
+            None,
+            None,
+        )
+    async with rest.knows(Principal("eve", "acme", permissions=ALL - {Permission.READ_ALL})) as client:
+        assert (await client.get("/kinds/explode/stats")).json()["last_failed_id"] != failed["id"]

@@ -7,10 +7,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import httpx
 import psycopg
 import pytest
 from tests.cli.processes import drain
-from tests.waiting import in_time
+from tests.waiting import eventually, in_time
 
 from rowlock.model.state import State
 
@@ -30,7 +31,8 @@ async def test_the_demo_on_its_own_database_shows_every_state_and_cleans_up(cli:
         assert f" {state}" in answer.out
     assert "running  render" in answer.out
     assert "KIND" in answer.out
-    assert answer.out.endswith("All 23 jobs ended as they should.\n")
+    assert "All 23 jobs ended as they should.\n" in answer.out
+    assert answer.out.endswith("See them in the dashboard: rowlock demo --serve\n")
     assert list(temporary.iterdir()) == []
 
 
@@ -95,3 +97,28 @@ async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> N
     _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.timeout(180)
+async def test_the_demo_goes_on_in_the_dashboard_until_it_is_stopped(cli: Cli) -> None:
+    token = "f" * 32
+    process = await cli.start("demo", "--database-url", cli.url, "--serve", "--port", "0", ROWLOCK_SERVE_TOKEN=token)
+    assert process.stderr is not None
+    line = (await in_time(process.stderr.readline())).decode()
+    assert line.endswith("/api/v1/auth/local?token=$ROWLOCK_SERVE_TOKEN\n")
+    api = line.partition("http://")[2].partition("/auth/local")[0]
+    async with httpx.AsyncClient(base_url=f"http://{api}", headers={"Authorization": f"Bearer {token}"}) as client:
+
+        async def busy() -> bool:
+            found = await client.get("/jobs", params={"q": "kind:shop.*"})
+            return len(found.json()["items"]) > 3
+
+        await eventually(busy)
+        assert (
+            (await client.get(f"http://{api.removesuffix('/api/v1')}/")).headers["content-type"].startswith("text/html")
+        )
+    process.send_signal(signal.SIGINT)
+    out, err = await in_time(process.communicate())
+    assert (process.returncode, err.decode(), b"Traceback" in out) == (0, "", False)
+    with psycopg.connect(cli.url) as connection:
+        assert connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)

@@ -14,8 +14,8 @@ import pytest
 from tests.cli.processes import ended, exists, said
 from tests.waiting import eventually
 
-from rowlock.cli.commands.dev import listening
 from rowlock.cli.process.file_changes import is_source
+from rowlock.cli.process.free_port import listening
 from rowlock.model.state import State
 from rowlock.store.embedded import home
 

@@ -67,7 +67,12 @@ def host_of(connection: HTTPConnection) -> Authority | None:
 def origin_of(connection: HTTPConnection) -> WebOrigin | None:
     """The page that sent the request; None: no Origin header, several, `null`, or one that is not scheme://host:port."""
     sent = connection.headers.getlist("origin")
-    scheme, separator, rest = sent[0].partition("://") if len(sent) == 1 else ("", "", "")
+    return parse_origin(sent[0]) if len(sent) == 1 else None
+
+
+def parse_origin(text: str) -> WebOrigin | None:
+    """Read `scheme://host` or `scheme://host:port`; None: the text is anything else."""
+    scheme, separator, rest = text.partition("://")
     authority = parse_authority(rest) if separator else None
     if authority is None or scheme.lower() not in _DEFAULT_PORTS:
         return None

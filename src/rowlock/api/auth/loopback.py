@@ -77,10 +77,14 @@ class Loopback:
             self._require_token(connection)
         return LOOPBACK
 
+    def accepts(self, token: str) -> bool:
+        """Whether this is the token of this server."""
+        return _equal(token, self.token)
+
     def log_in(self, connection: HTTPConnection, token: str, response: Response) -> None:
         """Set the cookie for a browser that followed the printed link."""
         self.require_direct(connection)
-        if not _equal(token, self.token):
+        if not self.accepts(token):
             raise NotAuthenticated(f"This is not the token of this server; every start makes a new one. {_HOW}")
         response.set_cookie(_cookie_name(connection), self._cookie, path="/", httponly=True, samesite="lax")
 

@@ -9,7 +9,8 @@ from fastapi import Body as Content
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from rowlock.api.auth import close_session, open_session
+from rowlock.api.auth import LOOPBACK, close_session, open_session
+from rowlock.api.auth.loopback import refuse_cross_site
 from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
@@ -38,8 +39,15 @@ def _refuse_foreign_hosts(door: ApiBackend, request: Request) -> None:
 
 @routes.post("/auth/login", needs=None, problems=_LOGIN_PROBLEMS)
 async def log_in(request: Request, response: Response, door: Door, credentials: LogIn) -> MeAnswer:
-    """Open a session for a browser; the answer sets a cookie that scripts cannot read."""
+    """Open a session for a browser; the answer sets a cookie that scripts cannot read.
+
+    A server without authentication takes the token that it printed.
+    """
     _refuse_foreign_hosts(door, request)
+    if door.loopback is not None and door.loopback.accepts(credentials.token):
+        refuse_cross_site(request)
+        door.loopback.log_in(request, credentials.token, response)
+        return MeAnswer.of(LOOPBACK)
     return MeAnswer.of(await open_session(door.app, request, credentials.token, response))
 
 
@@ -55,7 +63,7 @@ async def log_out(request: Request, response: Response, door: Door) -> None:
     needs=None,
     status_code=303,
     response_class=Response,
-    responses={303: {"description": "The browser is logged in: a cookie is set, and /me follows."}},
+    responses={303: {"description": "The browser is logged in: a cookie is set, and the dashboard follows, or /me."}},
     problems=("unauthenticated", "no-auth-configured", "bad-request", "not-found"),
 )
 async def log_in_by_link(request: Request, door: Door, token: LinkToken = "") -> Response:
@@ -63,7 +71,9 @@ async def log_in_by_link(request: Request, door: Door, token: LinkToken = "") ->
     if door.loopback is None:
         raise Problem("not-found", "This server has authentication: log in with POST /auth/login.")
     # Relative, so that it holds below every prefix and mount point. The token leaves the address bar.
-    response = Response(status_code=303, headers={"Location": "../me"})
+    # From api/v1/auth/local.
+    target = "../../../" if door.shows_dashboard(request) else "../me"
+    response = Response(status_code=303, headers={"Location": target})
     door.loopback.log_in(request, token, response)
     return response
 

@@ -40,9 +40,9 @@ async def list_items(
     cursor: Cursor = None,
 ) -> Response:
     """The items of the newest attempt."""
-    after = None if cursor is None else _decoded(cursor)
+    after = None if cursor is None else decoded_cursor(cursor)
     found = await desk.jobs.items(job_id, states=state, phase=phase, after=after, limit=limit)
-    following = _encoded(found[-1].key) if len(found) == limit else None
+    following = encoded_cursor(found[-1].key) if len(found) == limit else None
     items = [ItemAnswer.model_validate(item, from_attributes=True) for item in found]
     answer = ItemsAnswer(items=items, next_cursor=following)
     headers = links(request, next=following)
@@ -52,29 +52,37 @@ async def list_items(
 @routes.get("/jobs/{job_id}/logs", needs=Permission.READ, problems=("invalid-cursor",))
 async def list_logs(desk: CurrentDesk, job_id: JobId, *, limit: ManyLimit = 1000, cursor: Cursor = None) -> LogsAnswer:
     """Log lines of the job, from the first or behind a cursor. Ask again with next_cursor for later lines."""
-    after = "0" if cursor is None else _decoded(cursor)
-    if not after.isdecimal() or len(after) > len(str(2**63)) or int(after) >= 2**63:
-        raise _invalid_cursor()
-    found = await desk.jobs.logs(job_id, after=int(after), limit=limit)
-    last = _encoded(str(found[-1].n)) if found else cursor
+    found = await desk.jobs.logs(job_id, after=line_after(cursor), limit=limit)
+    last = encoded_cursor(str(found[-1].n)) if found else cursor
     return LogsAnswer(items=[LogLineAnswer.of(line) for line in found], next_cursor=last)
 
 
-def _encoded(key: str) -> str:
+def line_after(cursor: str | None) -> int:
+    """The number of the line behind which a page of the log begins."""
+    after = "0" if cursor is None else decoded_cursor(cursor)
+    if not after.isdecimal() or len(after) > len(str(2**63)) or int(after) >= 2**63:
+        raise invalid_cursor()
+    return int(after)
+
+
+def encoded_cursor(key: str) -> str:
+    """The key of the last entry of a page, as an opaque text."""
     return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> str:
+def decoded_cursor(cursor: str) -> str:
+    """The key in a cursor; a Problem for a text that is none."""
     try:
         key = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
     except (ValueError, binascii.Error):
-        raise _invalid_cursor() from None
+        raise invalid_cursor() from None
     if "\x00" in key:
-        raise _invalid_cursor()
+        raise invalid_cursor()
     return key
 
 
-def _invalid_cursor() -> Problem:
+def invalid_cursor() -> Problem:
+    """The problem of a cursor that does not belong to its list."""
     return Problem(
         "invalid-cursor",
         "This cursor does not belong to this list. Send the next_cursor of this list, or none for the first page.",

@@ -70,13 +70,14 @@ ResumeQuery = Annotated[
 ]
 
 
-def _stream_of(schema: str) -> dict[int | str, dict[str, Any]]:
+def stream_of(schema: str) -> dict[int | str, dict[str, Any]]:
+    """The responses of a route whose stream has events of this schema."""
     text = "A stream of server-sent events. The schema describes one event: its id, its name, and its data, parsed."
     reference = {"$ref": f"#/components/schemas/{schema}"}
     return {200: {"description": text, "content": {MEDIA_TYPE: {"schema": reference}}}}
 
 
-_OVER: Final[dict[int | str, dict[str, Any]]] = {
+OVER: Final[dict[int | str, dict[str, Any]]] = {
     204: {"description": "The job has ended and the client has received every event: browsers do not reconnect."}
 }
 
@@ -125,7 +126,7 @@ def _word(words: type[Word], what: str, name: str) -> Word:
     "/jobs/{job_id}/stream",
     needs=Permission.READ,
     response_class=EventStream,
-    responses={**_stream_of("JobStreamEvent"), **_OVER},
+    responses={**stream_of("JobStreamEvent"), **OVER},
     extra={"x-streams": True},
     problems=("invalid-option", "too-many-streams", "streams-full"),
 )
@@ -148,7 +149,7 @@ async def stream_job(
     if stream.over:
         stream.close()
         return Response(status_code=204)
-    return _served(request, door, desk, stream, _job_frames)
+    return _served(request, door, desk, stream, job_frames)
 
 
 def _served(
@@ -178,21 +179,6 @@ def _served(
     return EventStream(frames(stream, StreamLifetime(door.stream_seconds, may_read)), release)
 
 
-async def _job_frames(stream: JobStream, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
-    with contextlib.closing(stream):
-        yield RETRY
-        while not stream.done:
-            events = await stream.next(lifetime.timeout)
-            if not await lifetime.may_send(events=bool(events)):
-                return
-            if events:
-                yield b"".join(_job_frame(event) for event in events)
-            if lifetime.is_over:
-                return
-            if lifetime.keepalive_due(sent=bool(events)) and not stream.done:
-                yield KEEPALIVE
-
-
 def _job_frame(event: StreamEvent) -> bytes:
     if event.name == SNAPSHOT:
         return frame(SNAPSHOT, JobAnswer.of(cast("Job", event.data["job"])).model_dump(), event.position)
@@ -200,11 +186,29 @@ def _job_frame(event: StreamEvent) -> bytes:
     return frame(event.name, data, event.position)
 
 
+async def job_frames(
+    stream: JobStream, lifetime: StreamLifetime, render: Callable[[StreamEvent], bytes] = _job_frame
+) -> AsyncIterator[bytes]:
+    """The events of a job as they are sent, with keep-alives between them. render: one event as a frame."""
+    with contextlib.closing(stream):
+        yield RETRY
+        while not stream.done:
+            events = await stream.next(lifetime.timeout)
+            if not await lifetime.may_send(events=bool(events)):
+                return
+            if events:
+                yield b"".join(map(render, events))
+            if lifetime.is_over:
+                return
+            if lifetime.keepalive_due(sent=bool(events)) and not stream.done:
+                yield KEEPALIVE
+
+
 @routes.get(
     "/events",
     needs=RoutePermissions(by_case={f"the topic {topic}": need for topic, need in TOPIC_PERMISSIONS.items()}),
     response_class=EventStream,
-    responses=_stream_of("FeedStreamEvent"),
+    responses=stream_of("FeedStreamEvent"),
     extra={"x-streams": True},
     problems=("invalid-option", "too-many-streams", "streams-full"),
 )

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from rowlock.api.schemas import fields
-from rowlock.api.schemas.base import Answer, doc
+from rowlock.api.schemas.base import Answer, doc, seconds
 from rowlock.api.schemas.fields import INSTANT, CountAnswer
 from rowlock.api.schemas.workers import COUNT, BacklogAnswer, LaneLoadAnswer, RunningAnswer, WorkerAnswer
 from rowlock.model import ids
 
 if TYPE_CHECKING:
-    from rowlock.model.job_counts import CountSeries, DurationHistogram, SeriesAnswer, SeriesPoint
+    from rowlock.model.job_counts import CountSeries, DurationHistogram, KindStats, SeriesAnswer, SeriesPoint
     from rowlock.model.workload import Failures, Overview, TenantLoad, Throughput, Work
 
 Window = Annotated[float, doc("Seconds of the window. It begins with a whole minute, or an hour beyond a day.", 3600.0)]
@@ -182,13 +182,14 @@ class DurationsAnswer(Answer):
 
 
 class PointAnswer(Answer):
-    """What ended in one step."""
+    """What ended in one step; a step in which nothing ended is there, too."""
 
     at: Annotated[datetime, doc("Beginning of the step.", INSTANT)]
     ended: Annotated[dict[str, int], doc("Ended jobs by final state.", {"completed": 118, "failed": 2})]
     retried: Annotated[int, doc("Failed, died or lost attempts whose job was tried again.", 5)]
     run: Annotated[DurationsAnswer, doc("How long attempts ran.")]
     wait: Annotated[DurationsAnswer, doc("How long due jobs waited for their attempt.")]
+    partial: Annotated[bool, doc("Whether the step is not over, so that its numbers still grow.", False)]
 
     @classmethod
     def of(cls, point: SeriesPoint) -> PointAnswer:
@@ -199,6 +200,7 @@ class PointAnswer(Answer):
             retried=point.counts.retried,
             run=DurationsAnswer.of(point.counts.run),
             wait=DurationsAnswer.of(point.counts.wait),
+            partial=point.partial,
         )
 
 
@@ -218,7 +220,7 @@ class SeriesListAnswer(Answer):
     """Series over a window."""
 
     since: Annotated[datetime, doc("Beginning of the first step.", INSTANT)]
-    step: Annotated[float, doc("Seconds of a step: 60, 600 (window over 2 h) or 3600 (over 24 h).", 60.0)]
+    step: Annotated[float, doc("Seconds of a step: 60, 600 (over 2 h), 3600 (over 24 h), 14400 (over 8 days).", 60.0)]
     items: Annotated[list[CountSeriesAnswer], doc("Series, the busiest first.")]
 
     @classmethod
@@ -228,4 +230,48 @@ class SeriesListAnswer(Answer):
             since=found.since,
             step=found.step.total_seconds(),
             items=[CountSeriesAnswer.of(series) for series in found.series],
+        )
+
+
+class KindStatsAnswer(Answer):
+    """How jobs of one kind ended and waited within the window, and what there is of it now."""
+
+    kind: fields.Kind
+    since: Annotated[datetime, doc("Beginning of the window, with a whole step.", INSTANT)]
+    window: Annotated[float, doc("Seconds from there until now.", 86_400.0)]
+    lane: Annotated[str | None, doc("Lane that takes the kind; null: no lane does.", "reports")]
+    due: Annotated[CountAnswer, doc("Queued jobs that could run now.", COUNT)]
+    scheduled: Annotated[CountAnswer, doc("Queued jobs whose time has not come.", COUNT)]
+    oldest_wait: Annotated[float | None, doc("Seconds that the oldest due job has waited; null: none is due.", 4.2)]
+    running: Annotated[int, doc("Jobs that run now.", 3)]
+    ended: Annotated[dict[str, int], doc("Ended jobs by final state.", {"completed": 118, "failed": 2})]
+    retried: Annotated[int, doc("Failed, died or lost attempts whose job was tried again.", 5)]
+    failure_rate: Annotated[float, doc("Share of failures among the ends, from 0 to 1.", 0.005)]
+    run: Annotated[DurationsAnswer, doc("How long attempts ran.")]
+    wait: Annotated[DurationsAnswer, doc("How long due jobs waited for their attempt.")]
+    last_failed_at: Annotated[datetime | None, doc("When the last one failed; null: none did.", INSTANT)]
+    last_failed_id: Annotated[str | None, doc("Public id of that job; null: none failed.", fields.JOB_ID)]
+    last_error: fields.ErrorOrNull
+
+    @classmethod
+    def of(cls, stats: KindStats) -> KindStatsAnswer:
+        """From the desk's value."""
+        last = stats.last_failed_id
+        return cls(
+            kind=stats.kind,
+            since=stats.since,
+            window=stats.window.total_seconds(),
+            lane=stats.lane,
+            due=CountAnswer.of(stats.due),
+            scheduled=CountAnswer.of(stats.scheduled),
+            oldest_wait=seconds(stats.oldest_wait),
+            running=stats.running,
+            ended=dict(stats.counts.ended),
+            retried=stats.counts.retried,
+            failure_rate=stats.failure_rate,
+            run=DurationsAnswer.of(stats.counts.run),
+            wait=DurationsAnswer.of(stats.counts.wait),
+            last_failed_at=stats.last_failed_at,
+            last_failed_id=None if last is None else ids.encode(last),
+            last_error=None if stats.last_error is None else dict(stats.last_error),
         )

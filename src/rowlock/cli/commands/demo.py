@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import importlib.util
 import logging
 import os
 import shutil
@@ -13,7 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -21,11 +22,11 @@ from rowlock.app import Rowlock
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.process import demo_jobs
+from rowlock.cli.process import demo_jobs, free_port
 from rowlock.cli.screen import records
 from rowlock.cli.screen.demo_display import demo_display
 from rowlock.cli.screen.output import span
-from rowlock.errors import WrongState
+from rowlock.errors import MissingExtra, WrongState
 from rowlock.model.database_url import shown
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
@@ -35,12 +36,14 @@ from rowlock.store.embedded import keeper
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import socket
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from rowlock.cli.process.demo_jobs import DemoJob
     from rowlock.cli.screen.demo_display import DemoDisplay
     from rowlock.model.job import Job
 
+T = TypeVar("T")
 SCHEMA: Final = "rowlock_demo"
 """Schema of the demo on a database that --database-url names."""
 _LOOK_EVERY: Final = 0.08
@@ -59,6 +62,13 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the database afterwards.")] = False,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder of the embedded PostgreSQL; default: a temporary one.")
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Then show them in the dashboard, with more jobs coming, until Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Port of the dashboard; default: the first free one from 8000 on."),
     ] = None,
 ) -> None:
     """Run sample jobs on an embedded PostgreSQL (or on --database-url) and watch them."""
@@ -79,30 +89,60 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("rowlock").setLevel(logging.ERROR)
     say = (lambda _: None) if context.screen.as_json else context.screen.line
+    # Before the jobs: a port that is taken, or a missing package, is said at once.
+    listening = _listening(options["port"]) if options["serve"] else None
     with _demo_database(context, options["data_dir"], keep=options["keep"]) as target:
         say(f"PostgreSQL: {shown(target.url)}, schema {target.schema}")
-        jobs, samples = _played(target, context, keep=options["keep"])
+        _judge(context, *_until_stopped(lambda: _play(target, context)))
+        if listening is not None:
+            _serve(target, listening, context)
+        elif not context.screen.as_json:
+            say("See them in the dashboard: rowlock demo --serve")
+    if options["keep"]:
+        say(f"Look at them with: {target.hint}")
+
+
+def _judge(context: CommandContext, jobs: Sequence[Job], samples: Sequence[DemoJob]) -> None:
+    """Print the jobs; exit with an error if one of them ended otherwise than it should."""
     wrong = [(job, sample) for job, sample in zip(jobs, samples, strict=True) if job.state is not sample.ends]
     _summary(context, jobs)
     for job, sample in wrong:
         context.screen.note(f"{job.kind} {job.public_id} is {job.state}; expected {sample.ends}.")
     if wrong:
         raise typer.Exit(Exit.FAILED)
-    say(f"All {len(jobs)} jobs ended as they should.")
-    if options["keep"]:
-        say(f"Look at them with: {target.hint}")
+    if not context.screen.as_json:
+        context.screen.line(f"All {len(jobs)} jobs ended as they should.")
 
 
-def _played(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tuple[list[Job], list[DemoJob]]:
-    async def play() -> tuple[list[Job], list[DemoJob]]:
+def _listening(port: int | None) -> socket.socket:
+    for name in ("fastapi", "uvicorn"):
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtra(name, "server")
+    return free_port.listening(port)
+
+
+def _serve(target: DemoDatabase, listening: socket.socket, context: CommandContext) -> None:
+    from rowlock.cli.process.demo_server import serve_demo
+
+    def announce(link: str) -> None:
+        context.screen.note(f"the dashboard, until Ctrl-C: {link}")
+
+    with contextlib.suppress(KeyboardInterrupt):
+        _until_stopped(lambda: serve_demo(target.url, target.schema, listening, announce))
+
+
+def _until_stopped(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine; SIGTERM and SIGINT end it with KeyboardInterrupt."""
+
+    async def run() -> T:
         # Cancel the task as asyncio.run() does for SIGINT: an exception raised anywhere may hit a driver in the middle.
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        return await _play(target, context, keep=keep)
+        return await work()
 
     try:
-        return asyncio.run(play())
+        return asyncio.run(run())
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -114,7 +154,12 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
     # ROWLOCK_DATABASE_URL is ignored: it may be production, which must not get sample jobs by accident.
     if context.database_url is not None:
         schema = context.schema or SCHEMA
-        yield DemoDatabase(context.database_url, schema, f"rowlock jobs ls --database-url … --schema {schema}")
+        made = asyncio.run(migrate.upgrade(context.database_url, schema))
+        try:
+            yield DemoDatabase(context.database_url, schema, f"rowlock jobs ls --database-url … --schema {schema}")
+        finally:
+            if 1 in made and not keep:
+                asyncio.run(migrate.downgrade(context.database_url, schema, to=0))
         return
     folder = data_dir or Path(tempfile.mkdtemp(prefix="rowlock-demo-"))
     temporary = data_dir is None and not keep
@@ -134,8 +179,8 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tuple[list[Job], list[DemoJob]]:
-    made = await migrate.upgrade(target.url, target.schema)
+async def _play(target: DemoDatabase, context: CommandContext) -> tuple[list[Job], list[DemoJob]]:
+    await migrate.upgrade(target.url, target.schema)
     settings = Settings(database_url=target.url, schema=target.schema, lanes=(Lane(demo_jobs.LANE, slots=8),))
     async with Rowlock(settings=settings) as app:
         samples = demo_jobs.samples(app)
@@ -148,8 +193,6 @@ async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) ->
                 jobs = await _watch(app, samples, numbers, view, began)
             finally:
                 await worker.stop(after=0)
-    if context.database_url is not None and 1 in made and not keep:
-        await migrate.downgrade(target.url, target.schema, to=0)
     # A duplicate has the id of the job that it duplicates.
     first = {number: n for n, number in reversed(list(enumerate(numbers)))}
     once = sorted(first.values())

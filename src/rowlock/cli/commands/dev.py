@@ -6,28 +6,25 @@ import importlib.util
 import logging
 import os
 import secrets
-import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rowlock.cli import completion
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
-from rowlock.cli.process import reload
+from rowlock.cli.process import free_port, reload
 from rowlock.cli.process.development import TOKEN
 from rowlock.cli.process.worker_main import set_up_logging
 from rowlock.cli.screen.output import aligned, clean
-from rowlock.errors import ConfigurationError, MissingExtra
+from rowlock.errors import MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 logger = logging.getLogger("rowlock.cli")
-_FIRST: Final = 8000
-_LAST: Final = 8099
 
 
 def add_to(root: typer.Typer) -> None:
@@ -63,7 +60,9 @@ def dev(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help=f"Of the REST API; default: the first free one from {_FIRST} on."),
+        typer.Option(
+            min=0, max=65_535, help=f"Of the REST API; default: the first free one from {free_port.FIRST} on."
+        ),
     ] = None,
 ) -> None:
     """Run a database (embedded, unless there is a URL), its schema, a worker with hot reload, and the REST API.
@@ -77,7 +76,7 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     context.require_app()
     set_up_logging(options["log_level"], as_json=context.screen.as_json)
     port = options.pop("port")
-    door = listening(port) if _served() else None
+    door = free_port.listening(port) if _served() else None
     chosen = os.environ.get(TOKEN)
     token = chosen or secrets.token_urlsafe(32)
     # A token that the operator chose is not repeated.
@@ -96,23 +95,6 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
 
 def _served() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("fastapi", "uvicorn"))
-
-
-def listening(port: int | None) -> socket.socket:
-    """A listening socket on this machine that every new worker inherits, so that the address stays. None: any port."""
-    for number in range(_FIRST, _LAST + 1) if port is None else (port,):
-        opened = socket.socket()
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            opened.bind(("127.0.0.1", number))
-            # Only listen() fails if another process listens there.
-            opened.listen()
-        except OSError:
-            opened.close()
-        else:
-            return opened
-    taken = f"from {_FIRST} to {_LAST} is free" if port is None else f"{port} cannot be taken"
-    raise ConfigurationError(f"The API needs a port, and none {taken}. Choose another with --port (0: any free one).")
 
 
 class DevSession:

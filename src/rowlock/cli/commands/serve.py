@@ -1,4 +1,4 @@
-"""rowlock serve: the REST API as a process of its own."""
+"""rowlock serve: the REST API and the dashboard as a process of their own."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def serve(
             help="Authentication: API tokens, or your own authenticator.",
         ),
     ] = None,
+    ui: Annotated[bool, typer.Option("--ui/--no-ui", help="Serve the dashboard too.")] = True,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Serve every client that reaches the port, without a token.")
@@ -45,6 +46,13 @@ def serve(
             help="Proxy whose X-Forwarded-For and X-Forwarded-Proto count; may be repeated.",
         ),
     ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="Origin whose pages may use embed tokens, such as https://app.example.com; may be repeated.",
+        ),
+    ] = None,
     log_level: Annotated[
         str,
         typer.Option(
@@ -54,7 +62,7 @@ def serve(
         ),
     ] = "info",
 ) -> None:
-    """Serve the REST API. SIGTERM or SIGINT finishes open requests and exits.
+    """Serve the REST API and the dashboard. SIGTERM or SIGINT finishes open requests and exits.
 
     Without authentication only this machine is served, to people who have the token that is printed; a wider --host is
     refused.
@@ -66,8 +74,15 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     set_up_logging(options.pop("log_level"), as_json=context.screen.as_json)
     from rowlock.api.server import Server
 
-    auth, proxies = options.pop("auth"), options.pop("trusted_proxy")
+    auth, proxies, origins = (options.pop(name) for name in ("auth", "trusted_proxy", "allow_origin"))
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
-    server = Server(context.app, auth=known, metrics=metrics_of(context.app), trusted_proxies=proxies, **options)
+    server = Server(
+        context.app,
+        auth=known,
+        metrics=metrics_of(context.app),
+        trusted_proxies=proxies,
+        allow_origins=origins or None,
+        **options,
+    )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_signalled())

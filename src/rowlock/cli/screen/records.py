@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rowlock.model.access import Entry, NewToken, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
+    from rowlock.model.failure_group import FailureGroup
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.lock import LockUser, LockView
@@ -195,6 +196,15 @@ def gate(value: GateView) -> Record:
 def rate(value: RateView) -> Record:
     """A rate and how much of it is used."""
     return members(value)
+
+
+def failure_group(value: FailureGroup) -> Record:
+    """Failures with the same cause."""
+    record, error = members(value), value.error or {}
+    del record["error"]
+    about = {name: error.get(name) for name in ("type", "reason", "frame")}
+    state = {"state": "muted" if value.is_muted else "open", "last_job_id": _public(value.last_job_id)}
+    return {**record, **about, **state, **({"sample": value.error} if "traceback" in error else {})}
 
 
 def lock(value: LockView) -> Record:

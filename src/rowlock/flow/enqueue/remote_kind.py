@@ -7,7 +7,7 @@ arguments, or has secret ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from rowlock.errors import InvalidArguments, UnknownKind
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 
-async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
-    """The kind as workers registered it; UnknownKind if none did, or if its code is needed."""
+async def find(database: Database, name: str, unknown: UnknownKind, here: Collection[str]) -> Kind:
+    """The kind as workers registered it; UnknownKind if none did, or if its code is needed.
+
+    unknown: what this process has said; here: the kinds that it has named.
+    """
     found = await database.fetch("kind_defaults", name=name)
     if not found:
         registered = [str(row["name"]) for row in await database.fetch("kinds_registered")]
-        near = closest(name, registered, n=1)
+        elsewhere = [each for each in registered if each not in here]
+        near = closest(name, elsewhere, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        known = f"it has {', '.join(registered)}" if registered else "it has none"
-        message = f"{unknown} No worker has registered it in the database either; {known}.{hint}"
+        known = f"; workers have {', '.join(elsewhere)}" if elsewhere else ""
+        message = f"{unknown} No worker has registered it in the database either{known}.{hint}"
         raise UnknownKind(message) from None
     if found[0]["defaults"] is None:
         message = (

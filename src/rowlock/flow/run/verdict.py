@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.errors import InvalidOption, InvalidResult, RateLimited, UndecodableArguments
 from rowlock.model import redact
-from rowlock.model.failure import error_fields, shortened
+from rowlock.model.failure import application_frame, error_fields, shortened
 from rowlock.model.outcome import (
     NO_RESULT,
     Cancel,
@@ -161,8 +161,10 @@ class Verdict:
                 return Died(delay, {"reason": "its process died", **about})
 
     def error_fields(self, error: BaseException) -> dict[str, object]:
-        """An exception as it is stored, without the secret arguments."""
-        return error_fields(error, redact.secrets_in(self._row["args"]))
+        """An exception as it is stored, without the secret arguments, and the function that it came from."""
+        about = error_fields(error, redact.secrets_in(self._row["args"]))
+        frame = application_frame(str(about["traceback"]))
+        return about if frame is None else {**about, "frame": frame}
 
     def _next_delay(self, error: BaseException) -> timedelta | None:
         try:

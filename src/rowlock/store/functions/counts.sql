@@ -14,10 +14,13 @@ $$;
 -- plan is kept from the first call on, usually one with a single row, and a full join is never a nested loop, which
 -- would compare every row of a batch of 500 with every other. The subquery is entered only for the rows that need it.
 -- A claim that its gate or rate puts back has no claimed_at any more, and was no attempt. An attempt that ends without
--- ending its job is described by its attempt row, unless no worker could read the job twice for the same cause.
+-- ending its job is described by its attempt row, unless no worker could read the job twice for the same cause. Only a
+-- statement that wrote a failure reads its rows a second time, for the failure groups.
 CREATE FUNCTION {schema}.count_job_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE v_failed boolean;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM new_jobs n WHERE n.state <> 'running') THEN RETURN NULL; END IF;
+  WITH counted AS (
   INSERT INTO {schema}.count_increments (outcome, state, kind, lane, tenant, run_bucket, wait_bucket, n, run_seconds, wait_seconds)
   SELECT CASE WHEN c.outcome <> c.state THEN c.outcome ELSE '' END, c.state, c.kind, c.lane, c.tenant,
          {schema}.count_bucket(c.ran), {schema}.count_bucket(c.waited), count(*), coalesce(sum(c.ran), 0), coalesce(sum(c.waited), 0)
@@ -36,11 +39,27 @@ BEGIN
              CASE WHEN o.state = 'running' THEN greatest(0, date_part('epoch', n.claimed_at - o.run_after)) END AS waited
         FROM old_jobs o FULL JOIN new_jobs n ON n.id = o.id OFFSET 0) AS c
    WHERE c.outcome IS NOT NULL
-   GROUP BY 1, 2, 3, 4, 5, 6, 7;
+   GROUP BY 1, 2, 3, 4, 5, 6, 7
+  RETURNING outcome, state)
+  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')) INTO v_failed FROM counted d;
+  IF v_failed THEN
+    INSERT INTO {schema}.failure_increments (n, ended, job_id, fingerprint, kind, tenant)
+    SELECT count(*), f.ended, max(f.id), {schema}.failure_fingerprint(f.kind, f.errors), f.kind, f.tenant
+      FROM (
+        SELECT CASE WHEN o.state = n.state OR o.finished_at IS NOT NULL THEN false
+                    WHEN n.state = 'failed' THEN true
+                    WHEN o.state = 'running' AND n.finished_at IS NULL AND n.claimed_at IS NOT NULL THEN
+                      (SELECT a.outcome FROM {schema}.job_attempts a WHERE a.job_id = o.id AND a.fence = o.fence)
+                        IN ('failed', 'died', 'lost') END AS failed,
+               n.state = 'failed' AS ended, n.id, n.kind, coalesce(n.tenant, '') AS tenant, n.errors
+          FROM old_jobs o FULL JOIN new_jobs n ON n.id = o.id OFFSET 0) AS f
+     WHERE f.failed
+     GROUP BY 2, 4, 5, 6;
+  END IF;
   RETURN NULL;
 END $$;
 
--- Moves increments into the counts by minute, by hour and in total, in one transaction: a reader sees each of them
+-- Moves increments into the counts by minute, by ten minutes, by hour and in total, in one transaction: a reader sees each of them
 -- either here or there. What is deleted is what is counted, so increments that commit late, or in another order, are
 -- counted by a later call. A combination of kind, lane and tenant that is new gets a series of its own while there is
 -- room: three quarters of p_series are for any, the rest is for kinds without their tenants, and everything beyond is
@@ -83,6 +102,12 @@ BEGIN
   minutes AS (
     INSERT INTO {schema}.counts_by_minute AS c (since, kind, lane, tenant, outcome, state, measure, bucket, n, seconds)
     SELECT date_trunc('minute', d.at, 'UTC'), d.kind, d.lane, d.tenant, d.outcome, d.state, d.measure, d.bucket, sum(d.n), sum(d.seconds)
+      FROM named d GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
+    ON CONFLICT (since, kind, lane, tenant, outcome, state, measure, bucket)
+    DO UPDATE SET n = c.n + excluded.n, seconds = c.seconds + excluded.seconds),
+  tens AS (
+    INSERT INTO {schema}.counts_by_ten_minutes AS c (since, kind, lane, tenant, outcome, state, measure, bucket, n, seconds)
+    SELECT date_bin('10 min', d.at, timestamptz 'epoch'), d.kind, d.lane, d.tenant, d.outcome, d.state, d.measure, d.bucket, sum(d.n), sum(d.seconds)
       FROM named d GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
     ON CONFLICT (since, kind, lane, tenant, outcome, state, measure, bucket)
     DO UPDATE SET n = c.n + excluded.n, seconds = c.seconds + excluded.seconds),

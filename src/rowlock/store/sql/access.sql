@@ -217,14 +217,31 @@ SET failures = CASE WHEN f.since > now() - :within::interval THEN f.failures + 1
 -- The hash of the cookie alone is stored, as for tokens.
 INSERT INTO {schema}.sessions (hash, token_id) VALUES (:hash::bytea, :token::text)
 
+-- name: session_open_person
+-- A person whom the identity provider vouched for. Its access tokens are not stored: nothing asks the provider again.
+INSERT INTO {schema}.sessions (hash, subject, tenant, display, roles)
+VALUES (:hash::bytea, :subject::text, :tenant::text, :display::text, :roles::text[])
+
 -- fragment: session_lives
 s.seen_at > now() - :idle::interval AND s.created_at > now() - :longest::interval
+
+-- fragment: person_roles
+(SELECT r.name, r.permissions FROM {schema}.roles r
+  WHERE r.name = ANY (s.roles)
+     OR EXISTS (SELECT 1 FROM {schema}.role_grants g WHERE g.subject = s.subject AND g.role = r.name) ORDER BY r.name) AS r
 
 -- name: session_find
 -- A session ends with its token, so both are checked.
 SELECT s.token_id AS id, s.seen_at < now() - interval '1 min' AS unused, {token_rights}
 FROM {schema}.sessions s JOIN {schema}.tokens t ON t.id = s.token_id
 WHERE s.hash = :hash::bytea AND {session_lives} AND {token_lives}
+
+-- name: session_find_person
+-- What the roles of its claims allow today, and those granted to the person here: a grant that was taken back ends at once.
+SELECT s.subject, s.tenant, s.display AS name, NULL::text AS id, s.seen_at < now() - interval '1 min' AS unused,
+       ARRAY(SELECT r.name FROM {person_roles}) AS roles,
+       ARRAY(SELECT p FROM {person_roles} CROSS JOIN unnest(r.permissions) AS p) AS permissions
+FROM {schema}.sessions s WHERE s.hash = :hash::bytea AND s.token_id IS NULL AND {session_lives}
 
 -- name: session_seen
 -- At most one write a minute per session.
@@ -233,22 +250,30 @@ UPDATE {schema}.sessions s SET seen_at = now() WHERE s.hash = :hash::bytea AND s
 -- name: session_close
 -- No row: it had ended already.
 DELETE FROM {schema}.sessions s WHERE s.hash = :hash::bytea
-RETURNING s.token_id, (SELECT t.subject FROM {schema}.tokens t WHERE t.id = s.token_id) AS subject,
-          (SELECT t.tenant FROM {schema}.tokens t WHERE t.id = s.token_id) AS tenant
+RETURNING s.token_id, coalesce(s.subject, (SELECT t.subject FROM {schema}.tokens t WHERE t.id = s.token_id)) AS subject,
+          coalesce(s.tenant, (SELECT t.tenant FROM {schema}.tokens t WHERE t.id = s.token_id)) AS tenant
 
 -- name: prune_access
 -- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard. What
--- was counted for the audit stays for a day, so that the next line can say it.
-WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}) AND (:only::text[] IS NULL OR 'session of token ' || s.token_id = ANY (:only::text[])))
+-- was counted for the audit stays for a day, so that the next line can say it. Keys and revocations of embed tokens go when
+-- no token that they concern can be valid any more.
+WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}) AND (:only::text[] IS NULL OR 'session of ' || coalesce('token ' || s.token_id, s.subject) = ANY (:only::text[]))),
+unused AS (DELETE FROM {schema}.embed_keys k WHERE k.expires_at < now() AND (:only::text[] IS NULL OR 'embed key ' || k.id = ANY (:only::text[]))),
+outlived AS (DELETE FROM {schema}.embed_revocations r WHERE r.revoked_at < now() - :longest_embed::interval
+              AND (:only::text[] IS NULL OR 'revocation of ' || r.target = ANY (:only::text[])))
 DELETE FROM {schema}.login_failures f
 WHERE f.since < now() - CASE WHEN f.key LIKE 'refused %' THEN interval '1 day' ELSE :within::interval END
   AND (:only::text[] IS NULL OR 'login failures of ' || f.key = ANY (:only::text[]))
 
 -- name: old_access
 -- For prune_access when it is run in parts.
-SELECT DISTINCT 'session of token ' || s.token_id AS id FROM {schema}.sessions s
+SELECT DISTINCT 'session of ' || coalesce('token ' || s.token_id, s.subject) AS id FROM {schema}.sessions s
 UNION ALL
 SELECT 'login failures of ' || f.key FROM {schema}.login_failures f
+UNION ALL
+SELECT 'embed key ' || k.id FROM {schema}.embed_keys k
+UNION ALL
+SELECT 'revocation of ' || r.target FROM {schema}.embed_revocations r
 
 -- name: kind_defaults
 -- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.
@@ -257,3 +282,39 @@ SELECT k.defaults FROM {schema}.kinds k WHERE k.name = :name::text
 -- name: kinds_registered
 -- Names for an error message, so their number is bounded.
 SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 50
+
+-- name: embed_key
+-- The key that signs, and the database's clock, which alone says when a token was made and expires. No row: there is none
+-- yet, or it is too old to go on signing.
+SELECT k.id, k.secret, clock_timestamp() AS now FROM {schema}.embed_keys k
+WHERE k.expires_at IS NULL AND k.created_at > now() - :longest::interval
+
+-- name: embed_key_retire
+-- The key that signs stays valid for what it has signed. Before the new key, in the same transaction: at most one signs. Of
+-- two processes that renew it at once, the second waits here; the row that it then finds is young, and stays.
+UPDATE {schema}.embed_keys k SET expires_at = clock_timestamp() + :overlap::interval
+WHERE k.expires_at IS NULL AND k.created_at <= now() - :older_than::interval
+
+-- name: embed_key_end
+-- Keys of before end with the overlap too, or at once.
+UPDATE {schema}.embed_keys k SET expires_at = clock_timestamp() + :overlap::interval
+WHERE k.expires_at > clock_timestamp() + :overlap::interval
+
+-- name: embed_key_add
+-- No row is added where another process was faster: its key signs.
+INSERT INTO {schema}.embed_keys (id, secret) VALUES (:id::text, :secret::bytea) ON CONFLICT DO NOTHING
+
+-- name: embed_check
+-- One read by primary keys for each request: the key, and whether the token is expired or revoked by the database's clock.
+-- seconds: left until it expires. The caller compares the signature in constant time.
+SELECT k.secret,
+       extract(epoch FROM least(:expires_at::timestamptz, k.expires_at) - clock_timestamp())::float8 AS seconds,
+       EXISTS (SELECT 1 FROM {schema}.embed_revocations r
+               WHERE r.target = ANY (:targets::text[]) AND r.revoked_at >= :issued_at::timestamptz) AS revoked
+FROM {schema}.embed_keys k WHERE k.id = :key::text
+
+-- name: embed_revoke
+-- Everything made for the target until now; a later revocation moves the instant on. The clock, and not now(), which is that
+-- of the transaction's beginning: a token made meanwhile is included.
+INSERT INTO {schema}.embed_revocations AS r (target) VALUES (:target::text)
+ON CONFLICT (target) DO UPDATE SET revoked_at = greatest(r.revoked_at, excluded.revoked_at)

@@ -227,16 +227,34 @@ GROUP BY 1, 2 ORDER BY 1, 2
 SELECT r.kind, r.lane, count(*) AS n FROM {schema}.jobs r WHERE r.state = 'running' GROUP BY r.kind, r.lane
 
 -- name: series_since
--- The beginning of the first step of a window, by the database's clock.
-SELECT date_bin(make_interval(secs => :step::float8), clock_timestamp() - :window::interval, timestamptz 'epoch') AS since,
+-- The beginning of the first step of a window, by the database's clock. The statements after it in this transaction are
+-- planned for their own window: a plan for any window expects a handful of rows, and sorts a day of them.
+SELECT set_config('plan_cache_mode', 'force_custom_plan', true), date_bin(make_interval(secs => :step::float8), clock_timestamp() - :window::interval, timestamptz 'epoch') AS since,
        clock_timestamp() AS now
 
 -- name: stats_series
--- Counts by step: from the counts by minute, or by hour for steps of an hour. by: kind, lane or nothing.
+-- Counts by step, from the coarsest table whose steps fit: counted is minute, ten_minutes or hour. by: kind, lane or
+-- nothing. The upper bound is for the planner, which expects few rows of a range that it cannot know.
 SELECT date_bin(make_interval(secs => :step::float8), c.since, timestamptz 'epoch') AS at,
        CASE :by::text WHEN 'kind' THEN c.kind WHEN 'lane' THEN c.lane END AS name,
        c.outcome, c.state, c.measure, c.bucket, sum(c.n)::bigint AS n, sum(c.seconds) AS seconds
 FROM {schema}.stats_counts c
-WHERE c.step = CASE WHEN :step::float8 < 3600 THEN 'minute' ELSE 'hour' END AND c.since >= :since::timestamptz
+WHERE c.step = :counted::text AND c.since >= :since::timestamptz AND c.since < 'infinity'
   AND (:kind::text IS NULL OR c.kind = :kind::text) AND (:lane::text IS NULL OR c.lane = :lane::text)
 GROUP BY 1, 2, 3, 4, 5, 6
+
+-- name: kind_now
+-- Running jobs of a kind by their own index, and its last failure that the caller may see, from the failure groups of the
+-- kind. The lane is the one that names the kind, else the one that takes the rest.
+SELECT (SELECT count(*) FROM {schema}.jobs r WHERE r.state = 'running' AND r.kind = :kind::text) AS running,
+       (SELECT l.name FROM {schema}.lanes l WHERE :kind::text = ANY (l.kinds) OR '*' = ANY (l.kinds)
+         ORDER BY :kind::text = ANY (l.kinds) DESC, l.name LIMIT 1) AS lane,
+       f.id AS last_failed_id, f.finished_at AS last_failed_at, f.errors AS last_error
+FROM (SELECT 1) AS one
+LEFT JOIN LATERAL (
+  SELECT j.id, j.finished_at, j.errors FROM (
+    SELECT g.last_failed_id AS id, g.last_failed_at AS at FROM {schema}.failure_groups g WHERE g.kind = :kind::text
+    UNION ALL
+    SELECT i.job_id, i.at FROM {schema}.failure_increments i WHERE i.kind = :kind::text AND i.ended) AS l
+  JOIN {schema}.jobs j ON j.id = l.id AND j.state = 'failed'
+  WHERE l.at >= :since::timestamptz AND {visible} ORDER BY l.at DESC, l.id DESC LIMIT 1) AS f ON true

@@ -134,7 +134,8 @@ SELECT d.kind, d.state, d.keep FROM unnest(:kinds::text[], :states::text[], :kee
 ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infinity' WHERE r.keep <> excluded.keep
 
 -- name: register_worker
--- A new id at every start: host and name are labels, never an identity.
+-- A new id at every start: host and name are labels, never an identity. The first worker of a version marks a deploy.
+WITH deployed AS (INSERT INTO {schema}.deploys (version) VALUES (:version::text) ON CONFLICT (version) DO NOTHING)
 INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots, supervisor)
 VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb,
         :supervisor::integer)

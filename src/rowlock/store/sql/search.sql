@@ -24,6 +24,20 @@ ORDER BY key {direction} LIMIT :scan::integer
 SELECT j.*, f.key FROM ({search_by_ref_keys}) AS f
 CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
 
+-- fragment: search_by_fingerprint_keys
+-- One ordered scan of jobs_failure_group per group, merged. The state repeats the index's own condition.
+SELECT r.id AS key
+FROM unnest(:fingerprints::text[]) AS v(fingerprint) CROSS JOIN LATERAL (
+  SELECT x.id FROM {schema}.jobs x
+  WHERE {schema}.failure_fingerprint(x.kind, x.errors) = v.fingerprint AND x.state = 'failed'
+    AND x.id > :low::bigint AND x.id < :high::bigint
+  ORDER BY x.id {direction} LIMIT :scan::integer) AS r
+ORDER BY key {direction} LIMIT :scan::integer
+
+-- fragment: search_by_fingerprint
+SELECT j.*, f.key FROM ({search_by_fingerprint_keys}) AS f
+CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
+
 -- fragment: search_by_state_keys
 -- One ordered scan of jobs_ended_badly per state, merged. The list repeats the index's own condition, which makes it
 -- usable.
@@ -117,6 +131,11 @@ EXISTS (SELECT 1 FROM unnest(j.tags) AS t(tag) WHERE t.tag = ANY (:exact::text[]
 -- fragment: search_error
 EXISTS (SELECT 1 FROM unnest(ARRAY[j.errors ->> 'type', j.errors ->> 'message', j.errors ->> 'reason']) AS e(said)
         WHERE e.said = ANY (:exact::text[]) OR e.said LIKE ANY (:likes::text[]))
+
+-- fragment: search_fingerprint
+-- Failed jobs alone: the function is not called for others.
+CASE WHEN j.state = 'failed' THEN {schema}.failure_fingerprint(j.kind, j.errors) = ANY (:exact::text[])
+     OR {schema}.failure_fingerprint(j.kind, j.errors) LIKE ANY (:likes::text[]) ELSE false END
 
 -- fragment: search_args
 j.args @> :document::text::jsonb

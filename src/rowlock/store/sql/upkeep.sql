@@ -381,8 +381,20 @@ SELECT {schema}.counts_fold(:batch::integer, :series::integer) AS folded
 -- name: prune_counts
 -- By the first column of the primary keys, so that only rows past their time are read.
 WITH minutes AS (DELETE FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours' RETURNING 1),
+tens AS (DELETE FROM {schema}.counts_by_ten_minutes c WHERE c.since < now() - interval '25 hours' RETURNING 1),
 hours AS (DELETE FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days' RETURNING 1)
-SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM hours) AS hours
+SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM tens) AS tens, (SELECT count(*) FROM hours) AS hours
+
+-- name: fold_failures
+-- As fold_counts, for failure groups.
+SELECT {schema}.failures_fold(:batch::integer, :groups::integer) AS folded
+
+-- name: prune_failures
+-- Counts by their index on time; groups are few and read whole. Run when a
+-- minute of counts has been pruned, so once a minute at most.
+WITH hours AS (DELETE FROM {schema}.failures_by_hour h WHERE h.since < now() - interval '31 days' RETURNING 1),
+groups AS (DELETE FROM {schema}.failure_groups g WHERE g.last_seen < now() - interval '31 days' RETURNING 1)
+SELECT (SELECT count(*) FROM hours) AS hours, (SELECT count(*) FROM groups) AS groups
 
 -- name: forget_series
 -- Totals of series that have not been counted for a month, and the places they took. Run when an hour has been pruned,

@@ -1,0 +1,68 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { ApiProblem, problemOf } from "./problem";
+import { bodyOf, client, type Schema } from "./client";
+
+export type Token = Schema["TokenAnswer"];
+export type NewToken = Schema["NewToken"];
+export type NewTokenAnswer = Schema["NewTokenAnswer"];
+export type AuditEntry = Schema["AuditEntryAnswer"];
+export type DeployReadiness = Schema["DeployAnswer"];
+export type Readiness = Schema["ReadyAnswer"];
+type AuditPage = Schema["AuditAnswer"];
+
+export interface AuditSearch {
+  target?: string;
+  subject?: string;
+  action?: string;
+}
+
+/** A probe answers 503 with the same body when it is not ready: that is an answer too. */
+async function probed<Data extends object>(
+  answer: Promise<{ data?: Data; error?: unknown; response: Response }>,
+  field: keyof Data,
+): Promise<Data> {
+  const { data, error, response } = await answer;
+  if (data !== undefined) return data;
+  if (typeof error === "object" && error !== null && field in error) return error as Data;
+  throw new ApiProblem(response.status, problemOf(error));
+}
+
+export const systemQueries = {
+  ready: () =>
+    queryOptions({
+      queryKey: ["system", "ready"],
+      queryFn: ({ signal }) => probed<Readiness>(client.GET("/readyz", { signal }), "ready"),
+    }),
+  deployReady: () =>
+    queryOptions({
+      queryKey: ["system", "deploy-ready"],
+      queryFn: ({ signal }) => probed<DeployReadiness>(client.GET("/readyz/deploy", { signal }), "safe"),
+    }),
+  tokens: () =>
+    queryOptions({
+      queryKey: ["system", "tokens"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/tokens", { signal })),
+    }),
+  audit: (search: AuditSearch) =>
+    infiniteQueryOptions({
+      queryKey: ["system", "audit", search],
+      queryFn: ({ pageParam, signal }) =>
+        bodyOf(
+          client.GET("/api/v1/audit", {
+            params: { query: { ...search, limit: 100, ...(pageParam ? { cursor: pageParam } : {}) } },
+            signal,
+          }),
+        ),
+      initialPageParam: null as string | null,
+      getNextPageParam: (page: AuditPage) => page.next_cursor,
+    }),
+};
+
+export const createToken = (body: NewToken): Promise<NewTokenAnswer> => bodyOf(client.POST("/api/v1/tokens", { body }));
+
+export const revokeToken = (id: string): Promise<Token> =>
+  bodyOf(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }));
+
+/** overlap: how long the old secret stays valid. */
+export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>
+  bodyOf(client.POST("/api/v1/tokens/{token_id}/rotate", { params: { path: { token_id: id } }, body: { overlap } }));

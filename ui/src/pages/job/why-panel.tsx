@@ -1,0 +1,38 @@
+import { useQuery } from "@tanstack/react-query";
+import { jobQueries } from "../../api/jobs";
+import { Icon } from "../../parts/icon";
+import { Panel } from "../../parts/page";
+import { Loaded } from "../../parts/page-states";
+import { words } from "../../words";
+import styles from "./job.module.css";
+
+/** Why a waiting job does not run: the most decisive reason, and the others that hold too. */
+export function WhyPanel({ id }: { id: string }) {
+  const query = useQuery({ ...jobQueries.explain(id), refetchInterval: 5000 });
+  return (
+    <Panel title={words.job.why.title}>
+      <Loaded query={query} lines={2}>
+        {(explanation) => {
+          const [first, ...others] = explanation.reasons;
+          return (
+            <div className={styles.why}>
+              <p className={styles.verdict}>
+                <Icon name="wait" /> <span>{first?.text ?? explanation.verdict}</span>
+              </p>
+              {others.length > 0 && (
+                <>
+                  <h3>{words.job.why.more}</h3>
+                  <ul className={styles.reasons}>
+                    {others.map((reason) => (
+                      <li key={reason.code + reason.text}>{reason.text}</li>
+                    ))}
+                  </ul>
+                </>
+              )}
+            </div>
+          );
+        }}
+      </Loaded>
+    </Panel>
+  );
+}

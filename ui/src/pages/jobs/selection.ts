@@ -1,0 +1,32 @@
+/** The jobs that a person has chosen: some by id, or all that match the search, loaded or not. */
+export interface Selection {
+  ids: ReadonlySet<string>;
+  /** Every job that matches, of which `ids` are the loaded ones. */
+  matching: boolean;
+  /** Where the next range begins. */
+  anchor: string | null;
+}
+
+export const NOTHING: Selection = { ids: new Set(), matching: false, anchor: null };
+
+/** One more, or one less. A single change ends "all that match". */
+export function toggled(selection: Selection, id: string): Selection {
+  const ids = new Set(selection.ids);
+  if (!ids.delete(id)) ids.add(id);
+  return { ids, matching: false, anchor: id };
+}
+
+/** Everything from the anchor to this one, as the rows stand. */
+export function extended(selection: Selection, id: string, rows: readonly string[]): Selection {
+  const from = selection.anchor === null ? -1 : rows.indexOf(selection.anchor);
+  const to = rows.indexOf(id);
+  if (from < 0 || to < 0) return toggled(selection, id);
+  const range = rows.slice(Math.min(from, to), Math.max(from, to) + 1);
+  return { ids: new Set([...selection.ids, ...range]), matching: false, anchor: id };
+}
+
+/** All loaded rows, or none when all of them are chosen already. */
+export function allLoaded(selection: Selection, rows: readonly string[]): Selection {
+  const complete = rows.length > 0 && rows.every((id) => selection.ids.has(id));
+  return complete ? NOTHING : { ids: new Set(rows), matching: false, anchor: null };
+}

@@ -1,0 +1,15 @@
+import { Link } from "wouter";
+import { Notice } from "../parts/page-states";
+import { words } from "../words";
+
+export function NotFound() {
+  return (
+    <Notice
+      icon="search"
+      title={words.shell.notFound.title}
+      actions={<Link href="/">{words.shell.notFound.home}</Link>}
+    >
+      {words.shell.notFound.text}
+    </Notice>
+  );
+}

@@ -12,6 +12,7 @@ from tests.factories import Store, opened
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.workflow_factory import Flow, S
 
+from rowlock.errors import WriteRefused
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
@@ -253,6 +254,25 @@ async def test_workflows_are_repaired_beside_one_that_is_refused(database_url: s
             assert states == ["queued"] * VICTIM + ["blocked"] + ["queued"] * (ROWS - VICTIM - 1)
         await desk.run("workflows")
         assert (await flows[VICTIM].states())["b"] == "queued"
+
+
+async def test_counts_that_are_refused_keep_neither_failure_groups_nor_old_counts(database_url: str) -> None:
+    async with duty_runner(database_url) as desk, opened(database_url) as other:
+        worker = await desk.store.worker()
+        (claim,) = await desk.store.claim(worker, await desk.store.enqueue())
+        await desk.store.complete(claim, state="failed")
+        await other.execute(
+            "INSERT INTO {s}.counts_by_minute (since, kind, lane, tenant, outcome, state, measure, bucket, n, seconds)"
+            " VALUES (now() - interval '3 days', 'old', '', '', 'completed', 'completed', 'none', 0, 1, 0)"
+        )
+        async with refused_row(other, "count_increments", "kind", "k"):
+            with pytest.raises(WriteRefused, match="not this one"):
+                await desk.run("counts")
+            assert await other.value("SELECT count(*) FROM {s}.count_increments") == 1
+            assert await other.value("SELECT count(*) FROM {s}.failure_increments") == 0
+            assert await other.value("SELECT count(*) FROM {s}.counts_by_minute WHERE kind = 'old'") == 0
+        await desk.run("counts")
+        assert await other.value("SELECT count(*) FROM {s}.count_increments") == 0
 
 
 @pytest.mark.parametrize("table", ["signals", "waits"])

@@ -94,6 +94,13 @@ MUTATIONS: Final = (
         (f"{_OTHER}a_workflow_that_cannot_be_judged_is_not_deleted_before_its_time",),
     ),
     Mutation(
+        "a refused count keeps failure groups and old counts",
+        "upkeep/counts.py",
+        "            failures.append(error)\n",
+        "            raise\n",
+        (f"{_OTHER}counts_that_are_refused_keep_neither_failure_groups_nor_old_counts",),
+    ),
+    Mutation(
         "workflows are repaired only all together",
         _FUNCTIONS,
         "{schema}.workflow_follow_apart(v_ids, p_channel);",

@@ -21,6 +21,7 @@ TESTED_ELSEWHERE: Final = {
     "api/test_door.py": "api/dependencies api/invalid_requests api/problems api/routing api/routes/health",
     "api/test_openapi.py": "api/openapi_links api/schemas/* api/routes/kinds",
     "api/test_access.py": "api/routes/access api/routes/bulk api/routes/locks api/routes/workers",
+    "api/auth/test_oidc.py": "api/auth/claims api/auth/login_attempt api/routes/logins",
     "api/routes/test_embed.py": "api/auth/origins desk/embedded_jobs",
     "api/routes/test_failures.py": "desk/failures model/failure_group",
     "api/routes/test_search.py": "desk/suggest model/search_suggestion",

@@ -80,6 +80,22 @@ class Settings:
     """Addresses and CIDR networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may use embed tokens, such as https://app.example.com."""
+    oidc_issuer: str | None = None
+    """Identity provider at which people log in, such as https://id.example.com/realms/acme. None: none."""
+    oidc_client_id: str = "rowlock"
+    """Name under which the identity provider knows the server."""
+    oidc_client_secret: str | None = field(default=None, repr=False)
+    """None: a public client, protected by PKCE alone."""
+    oidc_redirect_url: str | None = None
+    """Address of /auth/callback as the identity provider knows it. None: by the Host header of the request."""
+    oidc_roles: tuple[tuple[str, str], ...] = ()
+    """Pairs: a role of the identity provider, and the role of Rowlock that it stands for."""
+    oidc_roles_claim: str = "roles"
+    oidc_tenant_claim: str | None = None
+    oidc_subject_claim: str = "sub"
+    oidc_scopes: tuple[str, ...] = ("openid", "profile", "email")
+    oidc_label: str = "Single sign-on"
+    """Text of the login button."""
     serve_header_timeout: timedelta = timedelta(seconds=10)
     """Time in which the request line and headers must come."""
     serve_body_timeout: timedelta = timedelta(seconds=30)
@@ -160,6 +176,15 @@ def _serve_token(text: str) -> str:
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def role_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Roles of an identity provider and what they stand for here: admins=platform_admin,staff=operator."""
+    pairs = [part.rpartition("=") for part in _listed(text)]
+    if any(not theirs or not ours for theirs, _, ours in pairs):
+        message = "expected role=role pairs such as admins=platform_admin,staff=operator"
+        raise ValueError(message)
+    return tuple((theirs.strip(), ours.strip()) for theirs, _, ours in pairs)
 
 
 def _networks(text: str) -> tuple[str, ...]:
@@ -271,6 +296,16 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
     "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),
+    "ROWLOCK_OIDC_ISSUER": ("oidc_issuer", str),
+    "ROWLOCK_OIDC_CLIENT_ID": ("oidc_client_id", str),
+    "ROWLOCK_OIDC_CLIENT_SECRET": ("oidc_client_secret", str),
+    "ROWLOCK_OIDC_REDIRECT_URL": ("oidc_redirect_url", str),
+    "ROWLOCK_OIDC_ROLES": ("oidc_roles", role_pairs),
+    "ROWLOCK_OIDC_ROLES_CLAIM": ("oidc_roles_claim", str),
+    "ROWLOCK_OIDC_TENANT_CLAIM": ("oidc_tenant_claim", str),
+    "ROWLOCK_OIDC_SUBJECT_CLAIM": ("oidc_subject_claim", str),
+    "ROWLOCK_OIDC_SCOPES": ("oidc_scopes", _listed),
+    "ROWLOCK_OIDC_LABEL": ("oidc_label", str),
     "ROWLOCK_SERVE_HEADER_TIMEOUT": ("serve_header_timeout", _timeout_of("ROWLOCK_SERVE_HEADER_TIMEOUT")),
     "ROWLOCK_SERVE_BODY_TIMEOUT": ("serve_body_timeout", _timeout_of("ROWLOCK_SERVE_BODY_TIMEOUT")),
     "ROWLOCK_SERVE_IDLE_TIMEOUT": ("serve_idle_timeout", _timeout_of("ROWLOCK_SERVE_IDLE_TIMEOUT")),

@@ -49,7 +49,7 @@ BODIES: dict[str, object] = {
     "backfill_schedule": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
 }
 """A body that fits, where a route takes one."""
-SESSIONS = {"log_in", "log_out", "log_in_by_link"}
+SESSIONS = {"log_in", "log_out", "log_in_by_link", "begin_oidc_login", "finish_oidc_login", "log_out_of_oidc"}
 """Whoever comes may try; what they get is worth what their token is."""
 
 

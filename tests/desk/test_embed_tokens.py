@@ -30,7 +30,7 @@ async def test_no_token_is_stored_and_every_process_accepts_it(desk: Desk) -> No
     made = await desk.app.tokens.for_job(job, expires="15m", show=["items"], cancel=True)
     checked = await desk.app.identity.by_embed_token(made.text)
     grant = checked.grant
-    assert (grant.job, grant.subject, grant.tenant, grant.show) == (job, None, "acme", {"items"})
+    assert (grant.job, grant.subject, grant.tenant, grant.show) == (job, None, "acme", frozenset({"items"}))
     assert grant.may_cancel
     assert 0 < checked.seconds <= 15 * 60
     assert made.text not in repr(made)

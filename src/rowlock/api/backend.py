@@ -10,12 +10,13 @@ from rowlock.api.auth.bearer import address_of
 from rowlock.api.auth.loopback import Loopback
 from rowlock.api.auth.origins import AllowedOrigins
 from rowlock.api.auth.proxies import TrustedProxies
+from rowlock.api.auth.sessions import SessionAuth
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.sse import LIFETIME
 from rowlock.api.stream_limits import StreamLimits
 from rowlock.api.submit import JobSubmission
 from rowlock.desk import audit
-from rowlock.errors import DatabaseError, Forbidden, WaitTimeout
+from rowlock.errors import ConfigurationError, DatabaseError, Forbidden, WaitTimeout
 from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import HTTPConnection, Request
 
+    from rowlock.api.auth.oidc import OIDCLogin
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
     from rowlock.desk.guard import Guard
@@ -63,9 +65,14 @@ class ApiBackend:
         metrics: Metrics | None,
         trusted_proxies: Iterable[str] | None = None,
         allow_origins: Iterable[str] | None = None,
+        oidc: OIDCLogin | None = None,
     ) -> None:
         """See RowlockAPI. authenticators: tried in turn."""
         settings = app.settings
+        if oidc is not None and not any(isinstance(each, SessionAuth) for each in authenticators):
+            message = "oidc= opens sessions, so auth= needs SessionAuth(app) among its authenticators."
+            raise ConfigurationError(message)
+        self.oidc = oidc
         self.proxies = TrustedProxies(settings.trusted_proxies if trusted_proxies is None else trusted_proxies)
         self.origins = AllowedOrigins(settings.allow_origins if allow_origins is None else allow_origins)
         self.body_seconds = settings.serve_body_timeout.total_seconds()

@@ -32,6 +32,7 @@ from rowlock.api.routes import (
     lanes,
     limits,
     locks,
+    logins,
     schedules,
     search,
     stats,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from rowlock.api.auth.oidc import OIDCLogin
     from rowlock.api.backend import Authenticator, Metrics
     from rowlock.app import Rowlock
 
@@ -73,6 +75,7 @@ _ROUTES: Final = (
     views.routes,
     system.routes,
     access.routes,
+    logins.routes,
     audit.routes,
     streams.routes,
     embed.routes,
@@ -85,8 +88,8 @@ class RowlockAPI(ApiBackend):
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
     RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
-    allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. ui: serve the dashboard.
-    `lifespan` is for a host.
+    allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. oidc: people log in at an
+    identity provider, too. ui: serve the dashboard. `lifespan` is for a host.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class RowlockAPI(ApiBackend):
         metrics: Metrics | None = None,
         trusted_proxies: Iterable[str] | None = None,
         allow_origins: Iterable[str] | None = None,
+        oidc: OIDCLogin | None = None,
         ui: bool = True,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
@@ -111,6 +115,7 @@ class RowlockAPI(ApiBackend):
             metrics=metrics,
             trusted_proxies=trusted_proxies,
             allow_origins=allow_origins,
+            oidc=oidc,
         )
         self._dashboard = Dashboard() if ui else None
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))

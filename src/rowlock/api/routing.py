@@ -119,8 +119,9 @@ class Route(APIRoute):
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
         """Refuses mistyped filters: ignoring one would answer with every job."""
-        # A preflight names the parameters of the request that follows it.
-        for name in () if self._preflight else request.query_params:
+        # A preflight names the parameters of the request that follows it; identity providers add their own.
+        extra = self.openapi_extra or {}
+        for name in () if self._preflight or extra.get("x-any-query") else request.query_params:
             if name not in self._parameters:
                 raise invalid_requests.unknown_parameter(name, self._parameters)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Sequence
     from types import FrameType
 
+    from rowlock.api.auth.oidc import OIDCLogin
     from rowlock.app import Rowlock
 
 logger = logging.getLogger("rowlock.api")
@@ -77,13 +78,14 @@ class Server(PromptServer):
         metrics: Metrics | None = None,
         trusted_proxies: Sequence[str] | None = None,
         allow_origins: Sequence[str] | None = None,
+        oidc: OIDCLogin | None = None,
         ui: bool = True,
     ) -> None:
         """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application.
 
-        trusted_proxies, allow_origins: None: those of the settings.
+        trusted_proxies, allow_origins: None: those of the settings. oidc: with it, auth is "tokens" unless given.
         """
-        known = _authenticators(app, auth)
+        known = _authenticators(app, auth if auth is not None or oidc is None else "tokens")
         require_bind(host, known, insecure=insecure_no_auth)
         if trusted_proxies and known is None and not insecure_no_auth:
             message = "--trusted-proxy needs --auth: without authentication no request through a proxy is served."
@@ -96,6 +98,7 @@ class Server(PromptServer):
             metrics=metrics,
             trusted_proxies=trusted_proxies or None,
             allow_origins=allow_origins,
+            oidc=oidc,
             ui=ui,
         )
         self.api.stream_seconds = None

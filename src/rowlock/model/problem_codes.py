@@ -63,6 +63,7 @@ CODES: Final = {
         ProblemCode("streams-full", 503, "There are too many open streams"),
         ProblemCode("internal", 500, "Internal error"),
         ProblemCode("missing-extra", 501, "An optional package is not installed"),
+        ProblemCode("provider-unavailable", 503, "The identity provider does not answer as it should"),
         ProblemCode("unavailable", 503, "The database is unavailable"),
         ProblemCode("too-slow", 503, "The answer took too long"),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from rowlock.api.auth.bearer import bearer
+from rowlock.api.auth.claims import ClaimsMapping, MissingClaim
 from rowlock.errors import ConfigurationError, MissingExtra, NotAuthenticated
 
 try:
@@ -39,7 +40,7 @@ _AGAIN: Final = 30.0
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 1_000_000
 _DOTS: Final = 2
-_UNREADABLE: Final = (JoseError, ValueError, TypeError, RecursionError)
+UNREADABLE: Final = (JoseError, ValueError, TypeError, RecursionError)
 """Raised while a forged token is read. RecursionError: its JSON is nested too deeply."""
 _NOT_VALID: Final = "This bearer token is not valid here: {}."
 
@@ -65,8 +66,8 @@ class JWTAuth:
         name_claim: str = "name",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._app, self._issuer, self._roles = app, issuer, dict(roles or {})
-        self._claims = {"roles": roles_claim, "tenant": tenant_claim, "subject": subject_claim, "name": name_claim}
+        self._app, self._issuer = app, issuer
+        self._mapping = ClaimsMapping(dict(roles or {}), roles_claim, tenant_claim, subject_claim, name_claim)
         audiences = [audience] if isinstance(audience, str) else list(audience)
         self._registry = jwt.JWTClaimsRegistry(
             now=lambda: int(clock()),
@@ -83,45 +84,26 @@ class JWTAuth:
         if text is None or text.count(".") != _DOTS or _issuer_of(text) != self._issuer:
             return None
         claims = await self._verified(text)
-        subject = self._claim(claims, "subject")
-        if not isinstance(subject, str) or not subject:
-            raise NotAuthenticated(_NOT_VALID.format(f"it has no {self._claims['subject']}"))
-        tenant, name, said = (self._claim(claims, what) for what in ("tenant", "name", "roles"))
-        if self._claims["tenant"] is not None and (not isinstance(tenant, str) or not tenant):
-            # Without the claim, the caller would count as one without a tenant.
-            raise NotAuthenticated(_NOT_VALID.format(f"it has no {self._claims['tenant']}"))
-        names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+        try:
+            person = self._mapping.person_of(claims)
+        except MissingClaim as missing:
+            raise NotAuthenticated(_NOT_VALID.format(f"it has no {missing}")) from None
         return await self._app.identity.of(
-            subject,
-            roles=[self._roles[each] for each in names if isinstance(each, str) and each in self._roles],
-            tenant=tenant if isinstance(tenant, str) else None,
-            display=name if isinstance(name, str) else None,
+            person.subject, roles=person.roles, tenant=person.tenant, display=person.display
         )
 
     async def _verified(self, text: str) -> dict[str, Any]:
         try:
             try:
-                claims = _decoded(text, await self._keys.current())
+                claims = decoded(text, await self._keys.current())
             except InvalidKeyIdError:
                 # The provider may have changed its keys since they were fetched.
-                claims = _decoded(text, await self._keys.newer())
+                claims = decoded(text, await self._keys.newer())
             self._registry.validate(claims)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             why = getattr(error, "description", None) or str(error) or type(error).__name__
             raise NotAuthenticated(_NOT_VALID.format(why.rstrip("."))) from None
         return claims
-
-    def _claim(self, claims: Mapping[str, Any], what: str) -> object:
-        path = self._claims[what]
-        if path is None:
-            return None
-        # The name of a claim may contain dots, as names with a URL do.
-        if path in claims:
-            return claims[path]
-        value: object = claims
-        for step in path.split("."):
-            value = value.get(step) if isinstance(value, dict) else None
-        return value
 
 
 class ProviderKeys:
@@ -171,7 +153,8 @@ class ProviderKeys:
                 return
 
 
-def _decoded(text: str, keys: KeySet) -> dict[str, Any]:
+def decoded(text: str, keys: KeySet) -> dict[str, Any]:
+    """The claims of a token that one of these keys signed; JoseError, ValueError or TypeError for any other text."""
     with warnings.catch_warnings():
         # joserfc warns about the name EdDSA, which providers still use for Ed25519.
         warnings.simplefilter("ignore", SecurityWarning)
@@ -182,7 +165,7 @@ def _issuer_of(text: str) -> object:
     """The issuer that a token names, before it is verified."""
     try:
         claims = json.loads(jws.extract_compact(text.encode()).payload)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     return claims.get("iss") if isinstance(claims, dict) else None
 

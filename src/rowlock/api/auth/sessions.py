@@ -44,23 +44,28 @@ async def open_session(app: Rowlock, connection: HTTPConnection, token: str, res
     """Log in and set the cookie on the response. NotAuthenticated or TooManyAttempts for an invalid token."""
     refuse_cross_site(connection)
     cookie, principal = await app.identity.log_in(token, address=address_of(connection))
+    set_session_cookie(connection, response, cookie)
+    return principal
+
+
+def set_session_cookie(connection: HTTPConnection, response: Response, cookie: str) -> None:
+    """Hand the session to the browser; scripts cannot read it."""
     response.set_cookie(
         _name(connection),
         cookie,
         max_age=int(SESSION_LONGEST.total_seconds()),
         path="/",
-        secure=_is_secure(connection),
+        secure=is_secure(connection),
         httponly=True,
         samesite="lax",
     )
-    return principal
 
 
 async def close_session(app: Rowlock, connection: HTTPConnection, response: Response) -> bool:
     """Log out: end the session in the database and delete the cookie. Whether there was one."""
     refuse_cross_site(connection)
     cookie = connection.cookies.get(_name(connection))
-    response.delete_cookie(_name(connection), path="/", secure=_is_secure(connection), httponly=True, samesite="lax")
+    response.delete_cookie(_name(connection), path="/", secure=is_secure(connection), httponly=True, samesite="lax")
     return cookie is not None and await app.identity.log_out(cookie, address=address_of(connection))
 
 
@@ -86,9 +91,10 @@ def _same_origin(connection: HTTPConnection) -> bool:
     )
 
 
-def _is_secure(connection: HTTPConnection) -> bool:
+def is_secure(connection: HTTPConnection) -> bool:
+    """Whether the client uses TLS, up to the proxy at least."""
     return connection.scope["scheme"] in ("https", "wss")
 
 
 def _name(connection: HTTPConnection) -> str:
-    return SECURE if _is_secure(connection) else PLAIN
+    return SECURE if is_secure(connection) else PLAIN

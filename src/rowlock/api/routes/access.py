@@ -91,6 +91,7 @@ async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
         version=metadata.version("rowlock"),
         read_only=door.read_only,
         metrics=door.metrics is not None,
+        logins=["token", *(["oidc"] if door.oidc is not None else [])],
     )
 
 

@@ -47,6 +47,32 @@ class LogIn(Body):
     token: Annotated[str, doc("The token as it was shown when it was created.", _TOKEN, min_length=1, max_length=500)]
 
 
+class OIDCLoginAnswer(Answer):
+    """The login at an identity provider."""
+
+    label: Annotated[str, doc("Text of the button.", "Single sign-on")]
+    url: Annotated[str, doc("Where the button leads, below the prefix of the API.", "auth/login/oidc")]
+
+
+class LoginsAnswer(Answer):
+    """How people log in to this server."""
+
+    token: Annotated[bool, doc("Whether POST /auth/login takes tokens.", True)]
+    oidc: Annotated[OIDCLoginAnswer | None, doc("Login at an identity provider; null: none.")]
+
+
+class ProviderLogoutAnswer(Answer):
+    """The session here has ended."""
+
+    url: Annotated[
+        str | None,
+        doc(
+            "Where the browser ends its session at the identity provider; null: it offers none.",
+            "https://id.example/out",
+        ),
+    ]
+
+
 class TokenAnswer(Answer):
     """An API token without its text."""
 

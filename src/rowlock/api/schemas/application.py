@@ -50,6 +50,7 @@ class FeaturesAnswer(Answer):
     version: Annotated[str, doc("Version of Rowlock that answers.", "1.0.0")]
     read_only: Annotated[bool, doc("Whether every change is refused.", False)]
     metrics: Annotated[bool, doc("Whether /metrics is available.", True)]
+    logins: Annotated[list[str], doc("Logins of this server: token, oidc. /auth/logins says more.", ["token", "oidc"])]
 
 
 class HealthAnswer(Answer):

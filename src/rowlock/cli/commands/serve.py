@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,12 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.find_app import attribute
 from rowlock.cli.process.metrics import metrics_of
 from rowlock.cli.process.worker_main import loop_factory, set_up_logging
+from rowlock.errors import ConfigurationError
+from rowlock.settings import role_pairs
+
+if TYPE_CHECKING:
+    from rowlock.api.auth.oidc import OIDCLogin
+    from rowlock.settings import Settings
 
 
 def add_to(root: typer.Typer) -> None:
@@ -53,6 +60,22 @@ def serve(
             help="Origin whose pages may use embed tokens, such as https://app.example.com; may be repeated.",
         ),
     ] = None,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Identity provider at which people log in; ROWLOCK_OIDC_CLIENT_SECRET has the secret.",
+        ),
+    ] = None,
+    oidc_client_id: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of this server at the identity provider.")
+    ] = None,
+    oidc_role: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="THEIRS=OURS", help="Role of the identity provider, and what it stands for here; may be repeated."
+        ),
+    ] = None,
     log_level: Annotated[
         str,
         typer.Option(
@@ -69,12 +92,38 @@ def serve(
     """
 
 
+def _oidc_login(
+    settings: Settings, issuer: str | None, client_id: str | None, roles: list[str] | None
+) -> OIDCLogin | None:
+    """The login at an identity provider, by the options or the settings; None: there is none."""
+    chosen = replace(
+        settings,
+        oidc_issuer=issuer or settings.oidc_issuer,
+        oidc_client_id=client_id or settings.oidc_client_id,
+    )
+    if roles:
+        try:
+            chosen = replace(chosen, oidc_roles=role_pairs(",".join(roles)))
+        except ValueError as error:
+            message = f"--oidc-role cannot be read: {error}; got {', '.join(roles)}."
+            raise ConfigurationError(message) from error
+    if chosen.oidc_issuer is None:
+        if client_id or roles:
+            message = "--oidc-client-id and --oidc-role need --oidc-issuer, or ROWLOCK_OIDC_ISSUER."
+            raise ConfigurationError(message)
+        return None
+    from rowlock.api.auth.oidc import configured_login
+
+    return configured_login(chosen)
+
+
 def _run(context: CommandContext, options: dict[str, Any]) -> None:
     context.require_app()
     set_up_logging(options.pop("log_level"), as_json=context.screen.as_json)
     from rowlock.api.server import Server
 
     auth, proxies, origins = (options.pop(name) for name in ("auth", "trusted_proxy", "allow_origin"))
+    oidc = _oidc_login(context.app.settings, *(options.pop(f"oidc_{name}") for name in ("issuer", "client_id", "role")))
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
     server = Server(
         context.app,
@@ -82,6 +131,7 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
         metrics=metrics_of(context.app),
         trusted_proxies=proxies,
         allow_origins=origins or None,
+        oidc=oidc,
         **options,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

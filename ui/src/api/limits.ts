@@ -1,4 +1,4 @@
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { bodyOf, client, type Schema } from "./client";
 
 export type Gate = Schema["GateAnswer"];
@@ -7,35 +7,37 @@ export type Rate = Schema["RateAnswer"];
 export type RateLimit = Schema["RateLimitBody"];
 export type Lock = Schema["LockAnswer"];
 
-/** after: the last key of the page before; "" for the first page. */
-export interface KeySearch {
-  prefix: string;
-  after: string;
+const PAGE = 200;
+
+/** A page of limits in the order of their keys; the last key is where the next page begins. */
+function pageQuery(prefix: string, after: string) {
+  return { limit: PAGE, ...(prefix ? { prefix } : {}), ...(after ? { after } : {}) };
 }
 
-const searched = ({ prefix, after }: KeySearch) => ({
-  limit: 200,
-  ...(prefix ? { prefix } : {}),
-  ...(after ? { after } : {}),
-});
+const nextKey = ({ items }: { items: readonly { key: string }[] }): string | null =>
+  items.length < PAGE ? null : (items.at(-1)?.key ?? null);
 
 export const limitQueries = {
-  gates: (search: KeySearch) =>
-    queryOptions({
-      queryKey: ["limits", "gates", search],
-      queryFn: ({ signal }) =>
-        bodyOf(client.GET("/api/v1/limits/gates", { params: { query: searched(search) }, signal })),
+  gates: (prefix: string) =>
+    infiniteQueryOptions({
+      queryKey: ["limits", "gates", prefix],
+      queryFn: ({ pageParam, signal }) =>
+        bodyOf(client.GET("/api/v1/limits/gates", { params: { query: pageQuery(prefix, pageParam) }, signal })),
+      initialPageParam: "",
+      getNextPageParam: nextKey,
     }),
   gate: (key: string) =>
     queryOptions({
       queryKey: ["limits", "gate", key],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/limits/gates/{key}", { params: { path: { key } }, signal })),
     }),
-  rates: (search: KeySearch) =>
-    queryOptions({
-      queryKey: ["limits", "rates", search],
-      queryFn: ({ signal }) =>
-        bodyOf(client.GET("/api/v1/limits/rates", { params: { query: searched(search) }, signal })),
+  rates: (prefix: string) =>
+    infiniteQueryOptions({
+      queryKey: ["limits", "rates", prefix],
+      queryFn: ({ pageParam, signal }) =>
+        bodyOf(client.GET("/api/v1/limits/rates", { params: { query: pageQuery(prefix, pageParam) }, signal })),
+      initialPageParam: "",
+      getNextPageParam: nextKey,
     }),
   locks: () =>
     queryOptions({

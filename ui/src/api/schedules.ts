@@ -3,6 +3,7 @@ import { bodyOf, client, type Job, type Schema, versionedBodyOf } from "./client
 
 export type Schedule = Schema["ScheduleAnswer"];
 export type ScheduleChange = Schema["ScheduleChange"];
+export type NewSchedule = Schema["NewSchedule"];
 export type Backfill = Schema["BackfillAnswer"];
 export type BackfillRange = Schema["BackfillRange"];
 
@@ -28,6 +29,9 @@ export const scheduleQueries = {
 
 export const changeSchedule = (name: string, etag: string, body: ScheduleChange): Promise<Schedule> =>
   bodyOf(client.PATCH("/api/v1/schedules/{name}", { params: { path: { name }, header: { "if-match": etag } }, body }));
+
+export const createSchedule = (body: NewSchedule): Promise<Schedule> =>
+  bodyOf(client.POST("/api/v1/schedules", { body }));
 
 export const runSchedule = (name: string): Promise<Job> =>
   bodyOf(client.POST("/api/v1/schedules/{name}/run", { params: { path: { name } } }));

@@ -3,8 +3,8 @@ import { useToast } from "../parts/toast";
 import { words } from "../words";
 
 interface OrderOptions<Result> {
-  /** What the toast says once it is done. */
-  done: string | ((result: Result) => string);
+  /** What the toast says once it is done; without it no toast. */
+  done?: string | ((result: Result) => string);
   /** Queries to read again afterwards, whether it worked or not. */
   refresh: QueryKey[];
   onDone?: (result: Result) => void;
@@ -19,7 +19,8 @@ export function useOrder<Input, Result>(give: (input: Input) => Promise<Result>,
   return useMutation({
     mutationFn: give,
     onSuccess: (result) => {
-      toast.show({ tone: "good", text: typeof options.done === "string" ? options.done : options.done(result) });
+      const text = typeof options.done === "function" ? options.done(result) : options.done;
+      if (text) toast.show({ tone: "good", text });
       options.onDone?.(result);
     },
     onError: (error) => {

@@ -12,8 +12,8 @@ type RunningJob = Schema["RunningAnswer"];
 const text = words.runningJobs;
 
 const COLUMNS: Column<RunningJob>[] = [
-  { key: "id", title: text.job, width: "10.5rem", cell: (job) => <Link href={jobHref(job.id)}>{job.id}</Link> },
-  { key: "kind", title: text.kind, cell: (job) => job.kind },
+  { key: "kind", title: text.kind, cell: (job) => <Link href={jobHref(job.id)}>{job.kind}</Link> },
+  { key: "id", title: text.job, width: "10.5rem", hideBelow: "tablet", cell: (job) => job.id },
   {
     key: "progress",
     title: text.progress,

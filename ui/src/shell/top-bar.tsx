@@ -28,12 +28,12 @@ export function TopBar({ onPalette, onKeyboard, onMenu, menuOpen }: TopBarProps)
         className={styles.menu}
         onClick={onMenu}
       />
-      <Link href="/" className={styles.brand} aria-label={words.shell.home(location.host)}>
+      <Link href="/" className={styles.brand}>
         <Mark />
         <span>{words.shell.product}</span>
         <span className={styles.instance}>{location.host}</span>
       </Link>
-      <Button icon="search" className={styles.palette} aria-label={words.shell.palette.openKeys} onClick={onPalette}>
+      <Button icon="search" className={styles.palette} onClick={onPalette}>
         <span className={styles.paletteText}>{words.shell.palette.open}</span>
         <kbd>Ctrl K</kbd>
       </Button>

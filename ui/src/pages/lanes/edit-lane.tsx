@@ -6,14 +6,16 @@ import { ApiProblem } from "../../api/problem";
 import { useOrder } from "../../hooks/use-order";
 import { Button } from "../../parts/button";
 import { Dialog } from "../../parts/dialog";
+import { EditConflict } from "../../parts/edit-conflict";
 import { OrderError } from "../../parts/order-error";
 import { words } from "../../words";
-import { LaneConflict } from "./lane-conflict";
 import { LaneFields } from "./lane-fields";
-import { changeOf, errorsOf, formOf, type LaneField } from "./lane-form";
+import { changeOf, differences, errorsOf, formOf, type LaneField } from "./lane-form";
 
 const text = words.lanes;
 const FIELDS = Object.keys(formOf({ kinds: [], rate: null } as unknown as Lane)) as LaneField[];
+
+const NAMES: Record<LaneField, string> = { ...text.fields, rate_amount: text.fields.rate, rate_per: text.fields.per };
 
 /** The form for a lane's settings. When another person saved first, both versions are shown side by side. */
 export function EditLane({ opened, onClose }: { opened: Versioned<Lane>; onClose: () => void }) {
@@ -34,9 +36,12 @@ export function EditLane({ opened, onClose }: { opened: Versioned<Lane>; onClose
   if (conflict) {
     const theirs = conflict as unknown as Lane;
     return (
-      <LaneConflict
-        mine={form}
-        theirs={formOf(theirs)}
+      <EditConflict
+        fields={differences(form, formOf(theirs)).map((field) => ({
+          name: NAMES[field],
+          mine: form[field],
+          theirs: formOf(theirs)[field],
+        }))}
         busy={save.isPending}
         onTakeTheirs={() => {
           setBase({ data: theirs, etag: `"${theirs.version}"` });

@@ -81,5 +81,14 @@ export const common = {
     actingFor: (subject: string) => `for ${subject}`,
     changes: (count: string) => `What changed (${count})`,
   },
+  conflict: {
+    title: "It was changed meanwhile",
+    text: "Another person saved it after you had opened it. Compare, then save yours over it or take theirs.",
+    field: "Setting",
+    yours: "Yours",
+    theirs: "Saved now",
+    takeTheirs: "Take theirs",
+    saveYours: "Save mine over it",
+  },
   windows: { "1h": "1 hour", "24h": "24 hours", "7d": "7 days" },
 };

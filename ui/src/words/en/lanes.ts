@@ -72,14 +72,5 @@ export const lanes = {
   never: "never",
   noCap: "no cap",
   noLimit: "no limit",
-  conflict: {
-    title: "The lane was changed meanwhile",
-    text: "Another person saved this lane after you had opened it. Compare, then save yours over it or take theirs.",
-    field: "Setting",
-    yours: "Yours",
-    theirs: "Saved now",
-    takeTheirs: "Take theirs",
-    saveYours: "Save mine over it",
-  },
   nothingChanged: "Nothing was changed.",
 };

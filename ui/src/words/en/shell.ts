@@ -1,6 +1,5 @@
 export const shell = {
   product: "Rowlock",
-  home: (host: string) => `Rowlock ${host}`,
   skip: "Skip to the content",
   navigation: "Pages",
   nav: {
@@ -67,7 +66,6 @@ export const shell = {
     openJob: (id: string) => `Open job ${id}`,
     search: (text: string) => `Search jobs for ${text}`,
     open: "Search and orders",
-    openKeys: "Search and orders Ctrl K",
     pages: "Pages",
     orders: "Orders",
     pauseLive: "Pause live updates",

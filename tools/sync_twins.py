@@ -26,6 +26,7 @@ CLASSES = {
     "stats": "Stats",
     "failures": "FailuresByCause",
     "views": "SavedViews",
+    "system": "System",
     "tokens": "Tokens",
     "roles": "Roles",
     "audit": "Audit",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
     from rowlock.desk.sync import SyncDesk
+    from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
@@ -231,6 +232,11 @@ class Rowlock:
     def views(self) -> SavedViews:
         """Look up, keep, change and delete saved searches."""
         return self._own_desk.views
+
+    @property
+    def system(self) -> System:
+        """Look up sizes, transactions and upkeep of the database, deploys and changes."""
+        return self._own_desk.system
 
     @property
     def stats(self) -> Stats:

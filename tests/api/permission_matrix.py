@@ -79,7 +79,7 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
-    | {"list_failures", "get_failure", "mute_failure", "unmute_failure"}
+    | {"get_doctor", "list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
 SHOWS_NOTHING: Final = frozenset(

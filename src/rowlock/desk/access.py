@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submit
+    from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
@@ -173,6 +174,13 @@ class DeskBase:
         from rowlock.desk.views import SavedViews
 
         return SavedViews(self._resources.database, self._guard)
+
+    @cached_property
+    def system(self) -> System:
+        """The database, deploys, and what changed."""
+        from rowlock.desk.system import System
+
+        return System(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:

@@ -22,6 +22,7 @@ from rowlock.desk.visible_jobs import VisibleJobs, not_found
 from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission
+from rowlock.model.job import Relative
 from rowlock.model.options import Options, Span
 from rowlock.model.page import Listing
 from rowlock.model.search import Query, Term, Text
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
+_WALK: Final = 25_000
+"""Jobs that are looked at for a previous one."""
+_RELATIVES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,21 @@ class Jobs:
             raise not_found(job_id)
         await self._visible_jobs.record_reading({number: found[0]["result"]})
         return None if found[0]["result"] is None else str(found[0]["result"])
+
+    @reads(Permission.READ, scoped=True)
+    async def previous(self, job_id: int | str) -> Job | None:
+        """The last job of the same kind and tenant before this one that has run; None: not among 25,000 before it."""
+        number = (await self._visible_jobs.one(job_id)).id
+        found = await self._open().fetch("previous_job", id=number, walk=_WALK)
+        jobs = await self._visible_jobs.many([row["id"] for row in found])
+        return jobs[0] if jobs else None
+
+    @reads(Permission.READ, scoped=True)
+    async def relatives(self, job_id: int | str) -> Sequence[Relative]:
+        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        number = (await self._visible_jobs.one(job_id)).id
+        found = await self._open().fetch("job_relatives", id=number, n=_RELATIVES, **self._guard.visibility)
+        return [Relative(**{**row, "state": State(row["state"])}) for row in found]
 
     @reads(Permission.READ, scoped=True)
     async def counts(self, search: str = "") -> Mapping[State, Count]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rowlock.desk.signals import Signalled
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import SubmitOptions, Submitted
+    from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
     from rowlock.desk.workers import Workers
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.count import Count
+    from rowlock.model.doctor_finding import Finding
     from rowlock.model.explanation import Explanation
     from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
-    from rowlock.model.job import Job
+    from rowlock.model.job import Job, Relative
     from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.search_suggestion import SearchSuggestions
     from rowlock.model.state import State
+    from rowlock.model.system_status import Deploy, SystemChanges, SystemStatus
     from rowlock.model.times.window import Window
     from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
     from rowlock.model.workload import (
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
         Work,
         WorkerView,
     )
+    from rowlock.settings import Settings
     from rowlock.store.database import Connection, Record
 
 
@@ -116,6 +120,14 @@ class SyncJobs:
     def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
         return self._bridge.run(self._desk.result(job_id))
+
+    def previous(self, job_id: int | str) -> Job | None:
+        """The last job of the same kind and tenant before this one that has run; None: not among 25,000 before it."""
+        return self._bridge.run(self._desk.previous(job_id))
+
+    def relatives(self, job_id: int | str) -> Sequence[Relative]:
+        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        return self._bridge.run(self._desk.relatives(job_id))
 
     def counts(self, search: str = "") -> Mapping[State, Count]:
         """How many jobs a search finds in each state, up to 1,000; a state in the search itself is left out."""
@@ -723,6 +735,32 @@ class SyncSavedViews:
         return self._bridge.run(self._desk.list())
 
 
+class SyncSystem:
+    """app.sync.system: what app.system does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: System) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def status(self) -> SystemStatus:
+        """Versions, sizes, dead rows, the oldest transaction, retention and upkeep."""
+        return self._bridge.run(self._desk.status())
+
+    def examine(self, settings: Settings, kinds: Sequence[str] | None = None) -> Sequence[Finding]:
+        """The findings of `rowlock doctor` about the database, the lanes and the workers. Takes jobs:read_all."""
+        return self._bridge.run(self._desk.examine(settings, kinds))
+
+    def deploys(self, since: datetime, until: datetime, *, limit: int = 100) -> Sequence[Deploy]:
+        """The first worker of each version in this span, the newest first, with failures before and after."""
+        return self._bridge.run(self._desk.deploys(since, until, limit=limit))
+
+    def changes(self, since: datetime, until: datetime, *, limit: int = 200) -> SystemChanges:
+        """Deploys, orders of people beyond single jobs, and failure groups that began, the newest first.
+
+        Takes workers:view, too. Failure groups are left out for a principal without jobs:read.
+        """
+        return self._bridge.run(self._desk.changes(since, until, limit=limit))
+
+
 class SyncTokens:
     """app.sync.tokens: what app.tokens does, blocking."""
 
@@ -1196,6 +1234,7 @@ class SyncDesk:
         self.stats = SyncStats(bridge, desk.stats)
         self.failures = SyncFailuresByCause(bridge, desk.failures)
         self.views = SyncSavedViews(bridge, desk.views)
+        self.system = SyncSystem(bridge, desk.system)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)
         self.audit = SyncAudit(bridge, desk.audit)

@@ -119,7 +119,7 @@ class SavedViews:
             message = f"The view {view.name!r} is {view.owner}'s. Copy it: save its search under a name of your own."
             raise Forbidden(message, Permission.READ_ALL)
 
-    async def _found(self, view_id: int | None) -> list[SavedView]:
+    async def _found(self, view_id: int | None) -> Sequence[SavedView]:
         found = await self._open().fetch("saved_views", id=view_id, n=_LISTED, **self._guard.visibility)
         return [_view(row) for row in found]
 

@@ -1,4 +1,4 @@
-"""Values of the feed: one stream of the changes of all visible jobs, of lanes, workers and statistics."""
+"""Values of the feed: one stream of changes of visible jobs, schedules and operations, lanes, workers, statistics."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Topic(StrEnum):
     LANES = "lanes"
     WORKERS = "workers"
     STATS = "stats"
+    SCHEDULES = "schedules"
+    OPERATIONS = "operations"
 
 
 @dataclass(frozen=True, slots=True)

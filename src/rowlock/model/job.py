@@ -69,6 +69,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Relative:
+    """A job that another one waits for (parent), or that waits for it (child).
+
+    met: whether the child got what it waited for; None: not known yet.
+    """
+
+    relation: str
+    id: int
+    kind: str
+    state: State
+    step: str | None
+    met: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Act:
     """An order that a person gave to a job. by: the person; note: the reason given."""
 

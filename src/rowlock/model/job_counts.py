@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from rowlock.model.state import FINAL
 
@@ -24,6 +24,13 @@ REOPENED: Final = "reopened"
 OTHER: Final = "(other)"
 """The kind, lane or tenant of everything beyond the most series that are counted."""
 _FAILED_ATTEMPTS: Final = frozenset({"failed", "died", "lost"})
+
+
+class CountRow(Protocol):
+    """A row with outcome, state, measure, bucket, n and seconds."""
+
+    def __getitem__(self, name: str, /) -> Any:  # noqa: ANN401 - of the column
+        """The value of a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ class KindStats:
         return self.counts.ended.get("failed", 0) / ended if ended else 0.0
 
 
-def end_counts(rows: Iterable[Mapping[str, Any]]) -> EndCounts:
+def end_counts(rows: Iterable[CountRow]) -> EndCounts:
     """From rows with outcome, state, measure, bucket, n and seconds."""
     ended: dict[str, int] = {}
     attempts: dict[tuple[str, bool], int] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.waiting import eventually
 
+from rowlock import chain
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
 
@@ -444,3 +445,33 @@ async def test_a_repeated_submission_shows_nothing_of_a_colleagues_job(rest: Res
             answer = await eve.post("/jobs", json={**body, "args": {"name": "x"}}, headers={"Idempotency-Key": "i"})
             assert (answer.status_code, answer.json()["deduplicated"]) == (200, True)
             assert "hush" not in answer.text
+
+
+async def test_the_previous_job_of_a_kind_is_found_within_the_tenant(rest: Rest) -> None:
+    store = rest.store
+    worker = await store.worker()
+    mine, theirs, waiting, now = [
+        await rest.submit("greet", tenant=tenant) for tenant in ("acme", "zeta", "acme", "acme")
+    ]
+    await store.complete(*await store.claim(worker, ids.decode(mine["id"]), ids.decode(theirs["id"])))
+    other = await rest.submit("explode", tenant="acme")
+    async with rest.client() as client:
+        assert (await client.get(f"/jobs/{now['id']}/previous")).json()["job"]["id"] == mine["id"]
+        assert (await client.get(f"/jobs/{waiting['id']}/previous")).json()["job"]["id"] == mine["id"]
+        assert (await client.get(f"/jobs/{other['id']}/previous")).json() == {"job": None}
+
+
+async def test_parents_and_children_of_a_step_are_told(rest: Rest) -> None:
+    step: Any = rest.app.task("greet")
+    started = await chain(*(step.step(name=name, times=1) for name in "abc")).enqueue()
+    view = await rest.app.workflows.get(started.id)
+    first, second, third = (ids.encode(each.job_id) for each in view.steps)
+    async with rest.client() as client:
+
+        async def relatives(job: str) -> list[tuple[str, str]]:
+            items = (await client.get(f"/jobs/{job}/relatives")).json()["items"]
+            return [(each["relation"], each["id"]) for each in items]
+
+        assert await relatives(first) == [("child", second)]
+        assert await relatives(second) == [("parent", first), ("child", third)]
+        assert await relatives((await rest.submit("greet"))["id"]) == []

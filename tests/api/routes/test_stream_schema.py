@@ -17,6 +17,7 @@ from rowlock.api import sse
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.desk.follow import feed
 from rowlock.model.event import NAMES
+from rowlock.model.feed import Topic
 
 if TYPE_CHECKING:
     import httpx
@@ -46,7 +47,7 @@ def check(text: str, union: str) -> list[tuple[str, dict[str, Any]]]:
 
 def test_the_unions_name_every_event() -> None:
     assert names_of("JobStreamEvent") == {*NAMES, "unavailable"}
-    assert names_of("FeedStreamEvent") == {"jobs", "lanes", "workers", "stats", "resync", "unavailable"}
+    assert names_of("FeedStreamEvent") == {*Topic, "resync", "unavailable"}
     for path, union in (("/jobs/{job_id}/stream", "JobStreamEvent"), ("/events", "FeedStreamEvent")):
         answer = DOCUMENT["paths"][f"/api/v1{path}"]["get"]["responses"]["200"]
         assert answer["content"] == {"text/event-stream": {"schema": {"$ref": f"#/components/schemas/{union}"}}}

@@ -234,8 +234,54 @@ async def test_only_jobs_in_sight_are_told(
     assert {made[owner] for owner in sees} == listed
 
 
+async def test_schedules_and_operations_come_as_a_whole_to_those_who_may_see_them(desk: Desk) -> None:
+    @desk.app.job("k")
+    async def k() -> None: ...
+
+    await desk.app.schedules.create("nightly", "k", every="1h", tenant="acme")
+    await desk.app.schedules.create("weekly", "k", every="7d", tenant="zeta")
+    wanted = FeedFilter(frozenset({Topic.SCHEDULES, Topic.OPERATIONS}))
+    ada = desk.app.desk(Principal("ada", "acme", READER | {Permission.SCHEDULES_VIEW, Permission.CANCEL}))
+    everything, own = Heard(await desk.app.streams.listen(wanted)), Heard(await ada.streams.listen(wanted))
+
+    async def last(heard: Heard, topic: str, done: Callable[[Any], bool]) -> Any:  # noqa: ANN401 - of a frame
+        async with asyncio.timeout(30):
+            while True:
+                frames = [data["items"] for name, data in heard.frames if name == topic]
+                if frames and done(frames[-1]):
+                    return frames[-1]
+                await heard.read()
+
+    assert [each.name for each in await last(everything, "schedules", bool)] == ["nightly", "weekly"]
+    assert [each.name for each in await last(own, "schedules", bool)] == ["nightly"]
+    await desk.app.schedules.pause("nightly")
+    await last(everything, "schedules", lambda items: not items[0].enabled)
+    await last(own, "schedules", lambda items: not items[0].enabled)
+    jobs = [await desk.store.enqueue(tenant="acme", submitted_by="ada") for _ in range(2)]
+    seen = await ada.operations.preview("cancel", ids=jobs)
+    order = await ada.operations.start("cancel", ids=jobs, filter_hash=seen.filter_hash, expected_max=2)
+    for heard in (everything, own):
+        (operation,) = await last(heard, "operations", lambda items: bool(items) and items[0].is_final)
+        assert (operation.id, operation.done) == (order.id, 2)
+    await desk.app.operations.start(
+        "retry",
+        ids=jobs,
+        filter_hash=(await desk.app.operations.preview("retry", ids=jobs)).filter_hash,
+        expected_max=2,
+    )
+    await last(everything, "operations", lambda items: len(items) == 2)
+    assert {len(data["items"]) for name, data in own.frames if name == "operations"} <= {0, 1}
+
+
 async def test_topics_need_their_permission(desk: Desk) -> None:
-    for permissions, topics in ((READER, "lanes"), (READER, "workers"), (READER, "stats"), (frozenset(), "jobs")):
+    for permissions, topics in (
+        (READER, "lanes"),
+        (READER, "workers"),
+        (READER, "stats"),
+        (READER, "schedules"),
+        (frozenset(), "jobs"),
+        (frozenset(), "operations"),
+    ):
         nobody = desk.app.desk(Principal("ada", None, permissions))
         with pytest.raises(Forbidden):
             await nobody.streams.listen(FeedFilter(frozenset({Topic(topics)})))

@@ -28,7 +28,15 @@ from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routes.job_actions import refusal
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.job_details import ActAnswer, AttemptAnswer, AttemptsAnswer, ExplanationAnswer
+from rowlock.api.schemas.job_details import (
+    ActAnswer,
+    AttemptAnswer,
+    AttemptsAnswer,
+    ExplanationAnswer,
+    PreviousAnswer,
+    RelativeAnswer,
+    RelativesAnswer,
+)
 from rowlock.api.schemas.jobs import JobAnswer, JobChange, JobsAnswer, Submission, SubmittedAnswer
 from rowlock.errors import Forbidden, JobNotFound, WrongState
 from rowlock.model.access import Permission
@@ -214,6 +222,19 @@ async def list_attempts(desk: CurrentDesk, job_id: JobId) -> AttemptsAnswer:
     return AttemptsAnswer(
         attempts=[AttemptAnswer.of(each) for each in history.attempts], acts=[ActAnswer.of(act) for act in history.acts]
     )
+
+
+@routes.get("/jobs/{job_id}/previous", needs=Permission.READ)
+async def get_previous_job(desk: CurrentDesk, job_id: JobId) -> PreviousAnswer:
+    """The last job of the same kind and tenant before this one that has run, for comparing arguments."""
+    found = await desk.jobs.previous(job_id)
+    return PreviousAnswer(job=None if found is None else JobAnswer.of(found))
+
+
+@routes.get("/jobs/{job_id}/relatives", needs=Permission.READ)
+async def list_relatives(desk: CurrentDesk, job_id: JobId) -> RelativesAnswer:
+    """The jobs that this one waits for in its workflow, and those that wait for it, as far as you may see them."""
+    return RelativesAnswer(items=[RelativeAnswer.of(each) for each in await desk.jobs.relatives(job_id)])
 
 
 @routes.get("/jobs/{job_id}/explain", needs=Permission.READ)

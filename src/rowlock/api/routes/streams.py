@@ -14,8 +14,10 @@ from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.base import Body, doc
+from rowlock.api.schemas.job_actions import OperationAnswer
 from rowlock.api.schemas.jobs import JobAnswer
 from rowlock.api.schemas.lanes import LaneAnswer
+from rowlock.api.schemas.schedules import ScheduleAnswer
 from rowlock.api.schemas.stats import OverviewAnswer
 from rowlock.api.schemas.workers import WorkerAnswer
 from rowlock.api.sse import (
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from rowlock.model.feed import FeedEvent
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
+    from rowlock.model.operation import Operation
+    from rowlock.model.schedule import Schedule
     from rowlock.model.workload import Overview, WorkerView
 
 routes = Routes("streams")
@@ -85,7 +89,12 @@ class Filters(Body):
     """The subscription of a client. Lists are separated by commas."""
 
     topics: Annotated[
-        str, doc("Topics, separated by commas: jobs, lanes, workers, stats.", "jobs,lanes", max_length=100)
+        str,
+        doc(
+            "Topics, separated by commas: jobs, lanes, workers, stats, schedules, operations.",
+            "jobs,lanes",
+            max_length=100,
+        ),
     ] = "jobs"
     kind: Annotated[str, doc("Only jobs of these kinds; empty: all.", "send_invoice", max_length=2000)] = ""
     lane: Annotated[str, doc("Only jobs that ran in these lanes; empty: all.", "reports", max_length=2000)] = ""
@@ -215,7 +224,7 @@ async def stream_events(
     filters: Annotated[Filters, Query()],
     resume: FeedResume = None,
 ) -> Response:
-    """All changes over one connection: visible jobs, and lanes, workers and statistics on request.
+    """All changes over one connection: visible jobs; on request lanes, workers, statistics, schedules, operations.
 
     Twice a second at most, one event has all jobs that changed, each once and as it is by then.
     """
@@ -250,6 +259,13 @@ def _feed_frame(event: FeedEvent) -> bytes:
             data = {"items": [LaneAnswer.of(lane).model_dump() for lane in cast("Sequence[Lane]", data["items"])]}
         case Topic.WORKERS:
             data = {"items": [WorkerAnswer.of(one).model_dump() for one in cast("Sequence[WorkerView]", data["items"])]}
+        case Topic.SCHEDULES:
+            data = {
+                "items": [ScheduleAnswer.of(each).model_dump() for each in cast("Sequence[Schedule]", data["items"])]
+            }
+        case Topic.OPERATIONS:
+            operations = cast("Sequence[Operation]", data["items"])
+            data = {"items": [OperationAnswer.of(each).model_dump() for each in operations]}
         case Topic.STATS:
             data = OverviewAnswer.of(cast("Overview", data["overview"])).model_dump()
         case _:

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import ProblemBody, doc
 from rowlock.api.schemas.fields import INSTANT
+from rowlock.api.schemas.job_actions import OperationAnswer
 from rowlock.api.schemas.jobs import ItemCountsAnswer, JobAnswer
 from rowlock.api.schemas.lanes import LaneAnswer
+from rowlock.api.schemas.schedules import ScheduleAnswer
 from rowlock.api.schemas.stats import OverviewAnswer
 from rowlock.api.schemas.workers import WorkerAnswer
 from rowlock.model.state import State
@@ -366,6 +368,32 @@ class FeedStatsEvent(FeedFrame):
     data: Annotated[OverviewAnswer, doc("The statistics.")]
 
 
+class FeedSchedulesData(EventModel):
+    """Every schedule that the caller may see."""
+
+    items: Annotated[list[ScheduleAnswer], doc("Schedules by name.")]
+
+
+class FeedSchedulesEvent(FeedFrame):
+    """Every visible schedule: first, and whenever one of them fired, was paused or changed."""
+
+    event: Annotated[Literal["schedules"], doc("Name of the event.", "schedules")]
+    data: Annotated[FeedSchedulesData, doc("Data of the event.")]
+
+
+class FeedOperationsData(EventModel):
+    """The newest bulk operations that the caller may see."""
+
+    items: Annotated[list[OperationAnswer], doc("At most 20, the newest first.")]
+
+
+class FeedOperationsEvent(FeedFrame):
+    """The newest bulk operations: first, and whenever one of them began, went on or ended."""
+
+    event: Annotated[Literal["operations"], doc("Name of the event.", "operations")]
+    data: Annotated[FeedOperationsData, doc("Data of the event.")]
+
+
 class FeedResyncEvent(FeedFrame):
     """Changes were left out: fetch again what you show. The feed goes on."""
 
@@ -374,7 +402,14 @@ class FeedResyncEvent(FeedFrame):
 
 
 FeedStreamEvent = Annotated[
-    FeedJobsEvent | FeedLanesEvent | FeedWorkersEvent | FeedStatsEvent | FeedResyncEvent | UnavailableEvent,
+    FeedJobsEvent
+    | FeedLanesEvent
+    | FeedWorkersEvent
+    | FeedStatsEvent
+    | FeedSchedulesEvent
+    | FeedOperationsEvent
+    | FeedResyncEvent
+    | UnavailableEvent,
     Field(discriminator="event"),
 ]
 """Every event of GET /events."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, doc
 from rowlock.api.schemas.fields import INSTANT, LATER
+from rowlock.api.schemas.jobs import JobAnswer
+from rowlock.model import ids
 from rowlock.model.progress import ItemState
 
 if TYPE_CHECKING:
     from rowlock.model.explanation import Explanation
-    from rowlock.model.job import Act, Attempt
+    from rowlock.model.job import Act, Attempt, Relative
     from rowlock.model.progress import LogLine
 
 
@@ -142,3 +144,40 @@ class LogsAnswer(Answer):
     next_cursor: Annotated[
         str | None, doc("Cursor behind the last line, also for lines to come; null: no line so far.", fields.CURSOR)
     ]
+
+
+class PreviousAnswer(Answer):
+    """An earlier job of the same kind."""
+
+    job: Annotated[JobAnswer | None, doc("The job; null: none ran among the 25,000 jobs before.")]
+
+
+class RelativeAnswer(Answer):
+    """A job that another one waits for, or that waits for it."""
+
+    relation: Annotated[Literal["parent", "child"], doc("parent: waited for; child: waits.", "parent")]
+    id: fields.PublicId
+    kind: fields.Kind
+    state: fields.JobState
+    step: Annotated[str | None, doc("Name of its step in the workflow; null: none.", "fetch")]
+    met: Annotated[bool | None, doc("Whether the child got what it waited for; null: not known yet.", True)]
+
+    @classmethod
+    def of(cls, relative: Relative) -> RelativeAnswer:
+        """From the desk's value."""
+        return cls.model_validate(
+            {
+                "relation": relative.relation,
+                "id": ids.encode(relative.id),
+                "kind": relative.kind,
+                "state": relative.state,
+                "step": relative.step,
+                "met": relative.met,
+            }
+        )
+
+
+class RelativesAnswer(Answer):
+    """Neighbours of a job in its workflow."""
+
+    items: Annotated[list[RelativeAnswer], doc("Parents, then children; at most 200 of each.")]

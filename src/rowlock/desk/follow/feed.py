@@ -1,9 +1,10 @@
-"""Feed: changes of all jobs, and of lanes, workers and statistics; one poll per event loop for all subscribers."""
+"""Feed: changes of jobs, lanes, workers, schedules, operations, statistics; one poll per loop for all subscribers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections import deque
@@ -11,13 +12,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.guard import TRUSTED
+from rowlock.desk.operation_driver import operation_of
 from rowlock.desk.workers import views
 from rowlock.errors import DatabaseError, RowlockError
+from rowlock.model.access import Permission
 from rowlock.model.feed import ChangedJob, FeedBatch, FeedEvent, FeedPosition, Topic
 from rowlock.model.state import State
 from rowlock.outage_log import OutageLog
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT
+from rowlock.store.rows.schedules import schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -29,8 +34,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.stream")
 EVERY: Final = 0.5
 """Seconds between two polls; of several changes of a job in between, the last one is reported."""
-_SLOW: Final = {Topic.LANES: 1.0, Topic.WORKERS: 1.0, Topic.STATS: 5.0}
-"""Seconds between two polls of lanes, workers and statistics."""
+_SLOW: Final = {
+    Topic.LANES: 1.0,
+    Topic.WORKERS: 1.0,
+    Topic.OPERATIONS: 1.0,
+    Topic.SCHEDULES: 2.0,
+    Topic.STATS: 5.0,
+}
+"""Seconds between two polls of these topics."""
+_OF_CALLERS: Final = {Topic.SCHEDULES: Permission.SCHEDULES_VIEW, Topic.OPERATIONS: Permission.READ}
+"""Topics of which each subscriber sees its own part, and the permission that decides which."""
+_OPERATIONS: Final = 20
+"""Operations in a frame, the newest."""
 _LATE: Final = timedelta(seconds=5)
 """A change is found if its commit comes no later than this after the write."""
 OLDEST: Final = timedelta(minutes=2)
@@ -47,9 +62,12 @@ RESYNC: Final = "resync"
 class FeedSubscriber:
     """One subscriber of the feed."""
 
-    def __init__(self, feed: Feed, scope: Visibility, wanted: FeedFilter, after: FeedPosition | None) -> None:
-        self._feed, self.scope, self.wanted, self._after = feed, scope, wanted, after
-        """scope: which jobs the principal may see."""
+    def __init__(self, feed: Feed, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> None:
+        self._feed, self.wanted, self._after = feed, wanted, after
+        self.scope = _visibility(guard)
+        """Which jobs the principal may see."""
+        self.guards = {topic: guard.acting_with(need) for topic, need in _OF_CALLERS.items()}
+        """What it may see of schedules and operations."""
         self._batches: deque[FeedBatch] = deque()
         self._slow: dict[Topic, FeedEvent] = {}
         self._told: dict[int, int] = {}
@@ -71,7 +89,7 @@ class FeedSubscriber:
         self.ready.set()
 
     def give_slow(self, topic: Topic, frame: FeedEvent) -> None:
-        """Replace the newest frame of lanes, workers or statistics."""
+        """Replace the newest frame of one of the slow topics."""
         self._slow[topic] = frame
         self.ready.set()
 
@@ -145,21 +163,20 @@ class Feed:
         self._looking = asyncio.Lock()
         self._position: FeedPosition | None = None
         self._running: set[int] = set()
-        self._known: dict[Topic, object] = {}
+        self._known: dict[tuple[Topic, str], object] = {}
         self._looked_at: dict[Topic, float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> FeedSubscriber:
         """Subscribe from now on, or from a position."""
-        scope: Visibility = (guard.sees_all, guard.principal.tenant, guard.principal.subject, guard.granted)
-        subscriber = FeedSubscriber(self, scope, wanted, after)
+        subscriber = FeedSubscriber(self, guard, wanted, after)
         if self.closed:
             subscriber.ready.set()
             return subscriber
         self._subscribers.add(subscriber)
         for topic in wanted.topics & set(_SLOW):
             # The first poll after a new subscriber reports the slow topics to all of them.
-            self._known.pop(topic, None)
+            self._known = {key: known for key, known in self._known.items() if key[0] is not topic}
             self._looked_at.pop(topic, None)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-feed")
@@ -258,25 +275,44 @@ class Feed:
         return FeedBatch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
 
     async def _slowly(self, topic: Topic, subscribers: Sequence[FeedSubscriber]) -> None:
-        """All lanes or workers, whenever one changed: a client that missed a frame has missed nothing."""
+        """All lanes or workers, say, whenever one changed: a client that missed a frame has missed nothing."""
         if topic is Topic.STATS:
             frame = FeedEvent(topic, {"overview": await self._overview()})
-        else:
-            items, known = await self._whole(topic)
-            if self._known.get(topic) == known:
-                return
-            self._known[topic] = known
-            frame = FeedEvent(topic, {"items": items})
+            for subscriber in subscribers:
+                subscriber.give_slow(topic, frame)
+            return
+        alike: dict[str, list[FeedSubscriber]] = {}
         for subscriber in subscribers:
-            subscriber.give_slow(topic, frame)
+            guard = subscriber.guards.get(topic)
+            alike.setdefault("" if guard is None else json.dumps(guard.visibility), []).append(subscriber)
+        for part, those in alike.items():
+            items, known = await self._whole(topic, those[0].guards.get(topic, TRUSTED))
+            if self._known.get((topic, part)) != known:
+                self._known[topic, part] = known
+                for subscriber in those:
+                    subscriber.give_slow(topic, FeedEvent(topic, {"items": items}))
 
-    async def _whole(self, topic: Topic) -> tuple[Sequence[object], object]:
+    async def _whole(self, topic: Topic, guard: Guard) -> tuple[Sequence[object], object]:
         """The frame, and the part of it that counts as a change: beats and slot use do not."""
-        if topic is Topic.LANES:
-            lanes = await lane_rows.read(self.database)
-            return lanes, lanes
-        workers = await views(self.database)
-        return workers, [replace(one, seen_at=one.started_at, running=0) for one in workers]
+        match topic:
+            case Topic.LANES:
+                lanes = await lane_rows.read(self.database)
+                return lanes, lanes
+            case Topic.SCHEDULES:
+                rows = await self.database.fetch("schedules", only=None, **guard.visibility)
+                schedules = [schedule_of(row) for row in rows]
+                return schedules, schedules
+            case Topic.OPERATIONS:
+                found = await self.database.fetch("operations_list", n=_OPERATIONS, **guard.visibility)
+                operations = [operation_of(row) for row in found]
+                return operations, operations
+            case _:
+                workers = await views(self.database)
+                return workers, [replace(one, seen_at=one.started_at, running=0) for one in workers]
+
+
+def _visibility(guard: Guard) -> Visibility:
+    return guard.sees_all, guard.principal.tenant, guard.principal.subject, guard.granted
 
 
 def _aged(batch: FeedBatch, before: FeedPosition | None) -> FeedBatch:

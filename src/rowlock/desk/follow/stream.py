@@ -32,7 +32,11 @@ TOPIC_PERMISSIONS: Final = {
     Topic.LANES: Permission.WORKERS_VIEW,
     Topic.WORKERS: Permission.WORKERS_VIEW,
     Topic.STATS: Permission.WORKERS_VIEW,
+    Topic.SCHEDULES: Permission.SCHEDULES_VIEW,
+    Topic.OPERATIONS: Permission.READ,
 }
+_SCOPED: Final = frozenset({Permission.READ, Permission.SCHEDULES_VIEW})
+"""Permissions that may have a scope: the feed shows what it reaches."""
 
 
 class Streams:
@@ -58,13 +62,13 @@ class Streams:
         return JobStream(self._streams_per_loop.current().job_poll, job, position, line)
 
     async def listen(self, wanted: FeedFilter | None = None, *, after: str | None = None) -> FeedSubscriber:
-        """Subscribe to changes of all visible jobs, and of lanes, workers and statistics if wanted.
+        """Subscribe to changes of all visible jobs, and of the other topics if wanted.
 
         after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
         """
         wanted = wanted or FeedFilter()
         for permission in sorted({TOPIC_PERMISSIONS[topic] for topic in wanted.topics}):
-            self._guard.demand(permission, scoped=permission is Permission.READ)
+            self._guard.demand(permission, scoped=permission in _SCOPED)
         position = FeedPosition.parse(after) if after else None
         return self._streams_per_loop.current().feed.enter(self._guard, wanted, position)
 

@@ -96,6 +96,21 @@ ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
 {audited}
 SELECT gone.id FROM gone
 
+-- name: previous_job
+-- The last job of the same kind and tenant before this one that has run, among the ids just below: there is no index by
+-- kind, and a page that compares arguments must not wait for one.
+SELECT x.id FROM (SELECT p.* FROM {schema}.jobs p WHERE p.id < :id::bigint ORDER BY p.id DESC LIMIT :walk::integer) AS x
+JOIN {schema}.jobs o ON o.id = :id::bigint
+WHERE x.kind = o.kind AND x.tenant IS NOT DISTINCT FROM o.tenant AND x.claimed_at IS NOT NULL ORDER BY x.id DESC LIMIT 1
+
+-- name: job_relatives
+-- The jobs that this one waits or waited for, and those that wait for it, by the keys of edges.
+(SELECT 'parent' AS relation, j.id, j.kind, j.state, s.name AS step, e.met FROM {schema}.edges e JOIN {schema}.jobs j ON j.id = e.upstream
+  LEFT JOIN {schema}.workflow_steps s ON s.job_id = j.id WHERE e.downstream = :id::bigint AND {visible} ORDER BY j.id LIMIT :n::integer)
+UNION ALL
+(SELECT 'child', j.id, j.kind, j.state, s.name, e.met FROM {schema}.edges e JOIN {schema}.jobs j ON j.id = e.downstream
+  LEFT JOIN {schema}.workflow_steps s ON s.job_id = j.id WHERE e.upstream = :id::bigint AND {visible} ORDER BY j.id LIMIT :n::integer)
+
 -- name: attempts_of
 -- Attempts that the job's own row does not describe, in their order.
 SELECT a.fence, a.attempt, a.worker_name, a.started_at, a.ended_at, a.outcome, a.error

@@ -66,12 +66,7 @@ export default function JobsPage() {
         error={query.error}
         focus={params.get("focus") === "search"}
       />
-      <StateTabs
-        search={search}
-        chosen={stateOf(search)}
-        count={found}
-        onChoose={(state) => setSearch(withState(search, state))}
-      />
+      <StateTabs search={search} chosen={stateOf(search)} onChoose={(state) => setSearch(withState(search, state))} />
       <Panel flush>
         <Toolbar
           search={search}

@@ -1,16 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useId, useRef, useState } from "react";
-import { kindQueries } from "../../api/kinds";
-import { laneQueries } from "../../api/lanes";
 import { ApiProblem } from "../../api/problem";
-import { useMayRead } from "../../hooks/use-session";
+import { searchQueries, type Suggestion } from "../../api/search";
+import { useSettled } from "../../hooks/use-settled";
 import { IconButton } from "../../parts/button";
 import { classNames } from "../../parts/class-names";
 import { Icon } from "../../parts/icon";
 import { words } from "../../words";
 import styles from "./jobs.module.css";
-import { completed, wordAt } from "./search-terms";
-import { suggestionsFor } from "./suggestions";
+import { replaced } from "./search-terms";
 
 interface SearchBoxProps {
   search: string;
@@ -39,8 +37,8 @@ export function SearchBox({ search, onSearch, error, focus = false }: SearchBoxP
   }, [focus]);
 
   const offered = useSuggestions(text, caret, open);
-  const take = (choice: string) => {
-    const next = completed(text, caret, choice);
+  const take = (choice: OfferedText) => {
+    const next = replaced(text, choice);
     setText(next.search);
     setCaret(next.caret);
     setChosen(-1);
@@ -127,7 +125,7 @@ export function SearchBox({ search, onSearch, error, focus = false }: SearchBoxP
       >
         {offered.map((choice, index) => (
           <div
-            key={choice}
+            key={choice.text}
             id={`${id}-${index}`}
             role="option"
             tabIndex={-1}
@@ -139,7 +137,7 @@ export function SearchBox({ search, onSearch, error, focus = false }: SearchBoxP
               take(choice);
             }}
           >
-            {choice}
+            {choice.label}
           </div>
         ))}
       </div>
@@ -152,13 +150,19 @@ export function SearchBox({ search, onSearch, error, focus = false }: SearchBoxP
   );
 }
 
-/** Fields, states, kinds and lanes for the word at the caret. */
-function useSuggestions(text: string, caret: number, open: boolean): string[] {
-  const mayRead = useMayRead();
-  const kinds = useQuery({ ...kindQueries.list(), enabled: open });
-  const lanes = useQuery({ ...laneQueries.list(), enabled: open && mayRead("workers:view") });
-  return suggestionsFor(wordAt(text, caret).text, {
-    kinds: kinds.data?.items.map((kind) => kind.name) ?? [],
-    lanes: lanes.data?.items.map((lane) => lane.name) ?? [],
-  });
+interface OfferedText extends Suggestion {
+  start: number;
+  end: number;
+}
+
+/** Milliseconds without a key after which suggestions are asked for. */
+const SETTLED = 120;
+
+/** What may complete the word at the caret. Answers to an older text are left out: they would replace the wrong part. */
+function useSuggestions(text: string, caret: number, open: boolean): readonly OfferedText[] {
+  const asked = useSettled(`${caret} ${text}`, SETTLED);
+  const query = useQuery({ ...searchQueries.suggest(text, caret), enabled: open && asked === `${caret} ${text}` });
+  if (!query.data) return [];
+  const { start, end, items } = query.data;
+  return items.map((item) => ({ ...item, start, end }));
 }

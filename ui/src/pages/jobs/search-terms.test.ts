@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { completed, mayMatch, quoted, stateOf, termsOf, withoutTerm, withState, wordAt } from "./search-terms";
+import { mayMatch, quoted, replaced, stateOf, termsOf, withoutTerm, withState } from "./search-terms";
 
 describe("termsOf", () => {
   it("keeps quoted texts together", () => {
@@ -33,16 +33,12 @@ it("leaves out one term", () => {
   expect(withoutTerm("a b a", "a")).toBe("b a");
 });
 
-describe("completion", () => {
-  it("sees the word at the caret", () => {
-    expect(wordAt("state:failed ki", 15)).toEqual({ from: 13, text: "ki" });
-    expect(wordAt("state:fai kind:a", 9)).toEqual({ from: 0, text: "state:fai" });
+it("replaces a part of the search and goes on behind it", () => {
+  expect(replaced("state:fai kind:a", { start: 0, end: 9, text: "state:failed" })).toEqual({
+    search: "state:failed kind:a",
+    caret: 13,
   });
-
-  it("replaces that word and goes on", () => {
-    expect(completed("state:fai kind:a", 9, "state:failed")).toEqual({ search: "state:failed kind:a", caret: 13 });
-    expect(completed("ki", 2, "kind:")).toEqual({ search: "kind:", caret: 5 });
-  });
+  expect(replaced("ki", { start: 0, end: 2, text: "kind:" })).toEqual({ search: "kind:", caret: 5 });
 });
 
 it("quotes what a search would read otherwise", () => {

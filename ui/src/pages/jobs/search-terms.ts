@@ -39,24 +39,18 @@ export function withoutTerm(search: string, term: string): string {
   return terms.filter((_, index) => index !== at).join(" ");
 }
 
-/** The word that a person is typing: what stands between the last blank and the caret. */
-export interface TypedWord {
-  from: number;
+/** What may stand in place of a part of the search. */
+export interface Replacement {
+  start: number;
+  end: number;
   text: string;
 }
 
-export function wordAt(search: string, caret: number): TypedWord {
-  const before = search.slice(0, caret);
-  const from = before.lastIndexOf(" ") + 1;
-  return { from, text: before.slice(from) };
-}
-
-/** The search with the word at the caret replaced, and where the caret goes. A field waits for its value. */
-export function completed(search: string, caret: number, choice: string): { search: string; caret: number } {
-  const { from } = wordAt(search, caret);
-  const rest = search.slice(caret).replace(/^[^\s]*/, "");
-  const text = choice.endsWith(":") || choice.endsWith(".") ? choice : `${choice} `;
-  return { search: search.slice(0, from) + text + rest.replace(/^ /, ""), caret: from + text.length };
+/** The search with a part replaced, and where the caret goes. A field waits for its value; a value is followed by a blank. */
+export function replaced(search: string, { start, end, text }: Replacement): { search: string; caret: number } {
+  const whole = /[:.]$/.test(text) ? text : `${text} `;
+  const rest = search.slice(end).replace(/^ /, "");
+  return { search: search.slice(0, start) + whole + rest, caret: start + whole.length };
 }
 
 /** A value as a search writes it: in quotes where it has blanks, commas, colons or quotes. */

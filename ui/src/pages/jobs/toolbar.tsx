@@ -14,6 +14,7 @@ import { countText, numberText } from "../../words/format";
 import { COLUMNS, columnsOf } from "./columns";
 import { csvOf, jsonOf, saveFile } from "./export-file";
 import styles from "./jobs.module.css";
+import { SavedViews } from "./saved-views";
 
 const text = words.jobs;
 /** Jobs of one export at most. */
@@ -48,6 +49,7 @@ export function Toolbar({ search, sort, found, arrived, density, onDensity, onRe
         </Button>
       )}
       <span className={styles.tools}>
+        <SavedViews />
         <Menu
           label={`${text.sort}: ${sort === "newest" ? text.newest : text.oldest}`}
           items={[

@@ -61,7 +61,7 @@ function failureConcerns(failures: ConcernSources["failures"]): Concern[] {
     .filter(({ failed, rate }) => failed.value >= MANY_FAILURES || (failed.value > 0 && rate >= 0.5))
     .sort((one, other) => other.failed.value - one.failed.value)
     .map(({ kind, failed, rate, last_error }) => {
-      const message = last_error?.["message"];
+      const message = last_error?.message;
       return {
         key: `kind ${kind}`,
         tone: rate >= 0.2 ? "danger" : "warn",
@@ -74,7 +74,7 @@ function failureConcerns(failures: ConcernSources["failures"]): Concern[] {
 
 /** What a person should look at, the worst first; of each sort only a few. */
 export function concernsOf({ overview, failures, slow, unserved, schedules }: ConcernSources): Concern[] {
-  const pending = overview.states["pending"];
+  const pending = overview.states.pending;
   const sorts: Concern[][] = [
     workerConcerns(overview),
     unserved.map(({ kind, due }) => ({

@@ -60,7 +60,7 @@ function WorkersTile({ overview }: { overview: Overview }) {
 function RunningTile({ overview }: { overview: Overview }) {
   const used = overview.lanes.reduce((sum, lane) => sum + lane.used, 0);
   const slots = overview.lanes.reduce((sum, lane) => sum + lane.total_slots, 0);
-  const running = overview.states["running"] ?? { value: used, exact: true };
+  const running = overview.states.running ?? { value: used, exact: true };
   return (
     <FigureTile
       label={text.running}
@@ -93,12 +93,12 @@ function WaitingTile({ overview }: { overview: Overview }) {
 }
 
 function ApprovalTile({ overview }: { overview: Overview }) {
-  const pending = overview.states["pending"] ?? { value: 0, exact: true };
+  const pending = overview.states.pending ?? { value: 0, exact: true };
   return <FigureTile label={text.pending} value={countText(pending, true)} href="/approvals" />;
 }
 
 function FailedTile({ overview }: { overview: Overview }) {
-  const failed = overview.ended["failed"]?.value ?? 0;
+  const failed = overview.ended.failed?.value ?? 0;
   const ended = Object.values(overview.ended).reduce((sum, count) => sum + count.value, 0);
   const share = ended === 0 ? 0 : failed / ended;
   return (

@@ -72,6 +72,8 @@ class Visit:
         await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         for theme in THEMES:
             await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+            # Colours change within a moment, and half-way they contrast with nothing.
+            await self.page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
             found: dict[str, Any] = await self.page.evaluate(
                 "axe.run(document, {rules: {'target-size': {enabled: true}}, resultTypes: ['violations']})"
             )
@@ -92,7 +94,9 @@ class Visit:
 async def visit(browser: Browser, make_rest: Callable[..., Rest]) -> AsyncIterator[Callable[..., Any]]:
     """Opens windows: `visit(who)` on a server with everything declared; more: options of the API."""
     if not built():
-        pytest.fail("These tests need the built dashboard: run `make ui`, or all of them with `make test-ui`.", pytrace=False)
+        pytest.fail(
+            "These tests need the built dashboard: run `make ui`, or all of them with `make test-ui`.", pytrace=False
+        )
     async with contextlib.AsyncExitStack() as stack:
         servers: dict[str, tuple[Rest, str]] = {}
 
@@ -103,7 +107,8 @@ async def visit(browser: Browser, make_rest: Callable[..., Rest]) -> AsyncIterat
                 servers[key] = made, stack.enter_context(running(made.api))
             made, url = servers[key]
             context = await browser.new_context(
-                extra_http_headers={"X-Who": who}, **({"viewport": PHONE} if phone else {})  # type: ignore[arg-type]
+                extra_http_headers={"X-Who": who},
+                **({"viewport": PHONE} if phone else {}),  # type: ignore[arg-type]
             )
             page = await context.new_page()
             page.set_default_timeout(IN_TIME)

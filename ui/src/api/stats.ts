@@ -11,7 +11,7 @@ export const WINDOWS = ["1h", "24h", "7d"] as const;
 export type Window = (typeof WINDOWS)[number];
 
 export interface SeriesChoice {
-  window: Window;
+  window: Window | "31d";
   by?: "kind" | "lane";
   kind?: string;
   lane?: string;

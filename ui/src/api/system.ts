@@ -1,19 +1,31 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { ApiProblem, problemOf } from "./problem";
 import { bodyOf, client, type Schema } from "./client";
+import { ApiProblem, problemOf } from "./problem";
+import type { paths } from "./schema.gen";
 
+export type SystemStatus = Schema["SystemAnswer"];
+export type Doctor = Schema["DoctorAnswer"];
+export type Finding = Schema["FindingAnswer"];
+export type Deploy = Schema["DeploysAnswer"]["items"][number];
+export type Change = Schema["ChangeAnswer"];
 export type Token = Schema["TokenAnswer"];
 export type NewToken = Schema["NewToken"];
 export type NewTokenAnswer = Schema["NewTokenAnswer"];
 export type AuditEntry = Schema["AuditEntryAnswer"];
-export type DeployReadiness = Schema["DeployAnswer"];
 export type Readiness = Schema["ReadyAnswer"];
+export type DeployReadiness = paths["/readyz/deploy"]["get"]["responses"][200]["content"]["application/json"];
 type AuditPage = Schema["AuditAnswer"];
 
 export interface AuditSearch {
   target?: string;
   subject?: string;
   action?: string;
+}
+
+/** A stretch of time; instants as the API writes them. */
+export interface TimeRange {
+  from: string;
+  to: string;
 }
 
 /** A probe answers 503 with the same body when it is not ready: that is an answer too. */
@@ -28,6 +40,16 @@ async function probed<Data extends object>(
 }
 
 export const systemQueries = {
+  status: () =>
+    queryOptions({
+      queryKey: ["system", "status"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/system", { signal })),
+    }),
+  doctor: () =>
+    queryOptions({
+      queryKey: ["system", "doctor"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/system/doctor", { signal })),
+    }),
   ready: () =>
     queryOptions({
       queryKey: ["system", "ready"],
@@ -37,6 +59,16 @@ export const systemQueries = {
     queryOptions({
       queryKey: ["system", "deploy-ready"],
       queryFn: ({ signal }) => probed<DeployReadiness>(client.GET("/readyz/deploy", { signal }), "safe"),
+    }),
+  deploys: (range: Partial<TimeRange>) =>
+    queryOptions({
+      queryKey: ["system", "deploys", range],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/deploys", { params: { query: range }, signal })),
+    }),
+  changes: (range: TimeRange) =>
+    queryOptions({
+      queryKey: ["system", "changes", range],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/changes", { params: { query: range }, signal })),
     }),
   tokens: () =>
     queryOptions({
@@ -66,3 +98,16 @@ export const revokeToken = (id: string): Promise<Token> =>
 /** overlap: how long the old secret stays valid. */
 export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>
   bodyOf(client.POST("/api/v1/tokens/{token_id}/rotate", { params: { path: { token_id: id } }, body: { overlap } }));
+
+/** Checks the chain of seals over the whole audit, a stretch per request. */
+export async function verifyAudit(): Promise<Schema["AuditCheckAnswer"]> {
+  let lines = 0;
+  let head: string | null = null;
+  for (;;) {
+    const query: { after?: string } = head === null ? {} : { after: head };
+    const checked = await bodyOf(client.GET("/api/v1/audit/verify", { params: { query } }));
+    lines += checked.lines;
+    head = checked.head;
+    if (!checked.more || checked.broken || head === null) return { ...checked, lines };
+  }
+}

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { statsQueries, type Window, WINDOWS } from "../../api/stats";
+import { systemQueries } from "../../api/system";
 import { useUrlChoice } from "../../hooks/use-url-state";
 import { Chart } from "../../parts/chart";
 import { Panel } from "../../parts/page";
@@ -27,6 +28,8 @@ export function OverviewCharts() {
     const instant = (seconds: number) => new Date(seconds * 1000).toISOString();
     navigate(`/incident?from=${instant(from)}&to=${instant(to)}`);
   };
+  const deploys = useQuery({ ...systemQueries.deploys({}), refetchInterval: 60_000 });
+  const markers = (deploys.data?.items ?? []).map(({ at, version }) => ({ at: Date.parse(at) / 1000, label: version }));
   const shared = { sync: "overview", onRange: openIncident };
   return (
     <Panel
@@ -44,10 +47,20 @@ export function OverviewCharts() {
         {(list) => (
           <div className={styles.charts}>
             <div className={styles.wideChart}>
-              <Chart title={text.throughput} data={throughputOf(list)} format={rateText} {...shared} />
+              <Chart title={text.throughput} data={{ ...throughputOf(list), markers }} format={rateText} {...shared} />
             </div>
-            <Chart title={text.waitTimes} data={durationsOf(list, "wait")} format={durationText} {...shared} />
-            <Chart title={text.runTimes} data={durationsOf(list, "run")} format={durationText} {...shared} />
+            <Chart
+              title={text.waitTimes}
+              data={{ ...durationsOf(list, "wait"), markers }}
+              format={durationText}
+              {...shared}
+            />
+            <Chart
+              title={text.runTimes}
+              data={{ ...durationsOf(list, "run"), markers }}
+              format={durationText}
+              {...shared}
+            />
           </div>
         )}
       </Loaded>

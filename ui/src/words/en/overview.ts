@@ -56,6 +56,5 @@ export const overview = {
   skipped: (name: string) => `Schedule ${name} skipped its last slot`,
   approvals: (count: string) => `${count} wait for approval`,
   approvalsWhy: "They start as soon as they are approved.",
-  versions: "Worker versions",
-  versionsMixed: "Workers of several versions run side by side: a deploy is going on, or one has stopped half way.",
+  version: "Version",
 };

@@ -25,7 +25,7 @@ TESTED_ELSEWHERE: Final = {
     "api/routes/test_embed.py": "api/auth/origins desk/embedded_jobs",
     "api/routes/test_failures.py": "desk/failures model/failure_group",
     "api/routes/test_search.py": "desk/suggest model/search_suggestion",
-    "api/routes/test_views.py": "desk/views model/saved_view",
+    "api/routes/test_views.py": "model/saved_view",
     "api/routes/test_system.py": "desk/system model/system_status",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",

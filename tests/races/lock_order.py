@@ -40,6 +40,8 @@ _WRITING_FUNCTIONS: Final = re.compile(
 )
 ELSEWHERE: Final = {
     "access.sql": "roles, tokens and sessions: one row per call, and no other lock",
+    "failures.sql": "groups of failures: one call at a time, behind an advisory lock",
+    "saved_views.sql": "one row per call, and no other lock",
     "testing.sql": "the test kit, in a database that nothing else uses",
 }
 """Files whose statements share no row with the others."""
@@ -51,6 +53,7 @@ ALONE: Final = {
     "lane_add": "inserts one row",
     "schedule_add": "inserts one row",
     "revive_worker": "inserts one row",
+    "prune_failures": "behind the advisory lock of failure groups",
     "lock_take": "writes one row of its own session",
     "lock_wait": "writes one row of its own session",
     "lock_leave": "deletes one row of its own session",

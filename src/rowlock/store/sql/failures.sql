@@ -40,11 +40,14 @@ FROM {schema}.failures_by_hour h JOIN {schema}.failure_groups g USING (fingerpri
 WHERE h.fingerprint = ANY (:fingerprints::text[]) AND h.since >= :since::timestamptz AND {own_failures} GROUP BY 1, 2
 
 -- name: failure_mute
--- A group that is muted already keeps who muted it and when.
+-- A group that is muted already keeps who muted it and when. A group has a row per tenant, which failures_fold writes in
+-- another order: each comes after the other's commit.
+WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0)))
 UPDATE {schema}.failure_groups g SET muted_at = clock_timestamp(), muted_by = :by_whom::text, note = :note::text
-WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NULL RETURNING g.kind
+FROM alone WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NULL RETURNING g.kind
 
 -- name: failure_unmute
 -- The end of failure_mute.
+WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0)))
 UPDATE {schema}.failure_groups g SET muted_at = NULL, muted_by = NULL, note = NULL
-WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NOT NULL RETURNING g.kind
+FROM alone WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NOT NULL RETURNING g.kind

@@ -9,7 +9,7 @@ import pytest
 
 from rowlock import Forbidden, InvalidOption, JobNotFound, Permission, Principal
 from rowlock.errors import NotAuthenticated
-from rowlock.model.access import ALL
+from rowlock.model.access import ALL, EMBED_LONGEST, FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -124,3 +124,20 @@ async def test_a_token_has_no_right_that_its_maker_lacks(desk: Desk) -> None:
 
 def test_blocking_code_makes_them_too(app: Rowlock) -> None:
     assert app.sync.tokens.for_user("ada", expires=60).text.startswith("rle_")
+
+
+async def test_keys_and_revocations_go_when_no_token_can_need_them(desk: Desk) -> None:
+    app = desk.app
+    await app.tokens.for_user("ada")
+    await app.tokens.rotate_embed_key(overlap="0s")
+    kept = await app.tokens.for_user("ada")
+    for person in ("bob", "cleo"):
+        await app.tokens.revoke_for_user(person)
+    await desk.store.execute(
+        "UPDATE {s}.embed_revocations SET revoked_at = now() - interval '25 hours' WHERE target LIKE '%bob%'"
+    )
+    spans = {"idle": SESSION_IDLE, "longest": SESSION_LONGEST, "within": FAILURES_WITHIN}
+    await desk.store.fetch("prune_access", **spans, longest_embed=EMBED_LONGEST)
+    assert await desk.store.value("SELECT count(*) FROM {s}.embed_keys") == 1
+    assert await desk.store.value("SELECT array_agg(target) FROM {s}.embed_revocations") == ['[null, "cleo"]']
+    assert await is_valid(app, kept.text)

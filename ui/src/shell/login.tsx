@@ -1,7 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SyntheticEvent, useState } from "react";
 import { ApiProblem } from "../api/problem";
-import { logIn } from "../api/session";
+import { logIn, providerAddress, sessionQueries } from "../api/session";
 import { Button } from "../parts/button";
 import { TextField } from "../parts/field";
 import { words } from "../words";
@@ -18,6 +18,7 @@ function problemText(error: Error): string {
 export function Login({ ended }: { ended: boolean }) {
   const client = useQueryClient();
   const [token, setToken] = useState("");
+  const oidc = useQuery(sessionQueries.logins()).data?.oidc;
   const login = useMutation({ mutationFn: logIn, onSuccess: () => client.resetQueries() });
   const submit = (event: SyntheticEvent) => {
     event.preventDefault();
@@ -29,6 +30,7 @@ export function Login({ ended }: { ended: boolean }) {
         <Mark size={40} />
         <h1>{words.shell.login.title}</h1>
         {ended && <p role="status">{words.shell.login.ended}</p>}
+        {oidc && <a href={providerAddress(oidc)}>{words.shell.login.provider(oidc.label)}</a>}
         <TextField
           label={words.shell.login.token}
           hint={words.shell.login.hint}

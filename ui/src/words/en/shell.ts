@@ -54,6 +54,7 @@ export const shell = {
     token: "Token",
     hint: "Make one with: rowlock tokens create NAME --role operator",
     submit: "Log in",
+    provider: (label: string) => `Log in with ${label}`,
     wrong: "This token is not valid. It may be mistyped, expired or revoked.",
     tooMany: "Too many attempts from this address. Wait a few minutes.",
     ended: "Your session has ended. Log in again to go on where you were.",

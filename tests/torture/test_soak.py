@@ -152,6 +152,16 @@ def test_the_harvest_keeps_what_retention_removed_and_tells_what_went_too_early(
     assert (len(whole.attempts), list(whole.edges), harvest.removed) == (1, [(1, 2)], 2)
 
 
+@pytest.mark.parametrize(("looks", "counted"), [((100.0, 159.0, 218.0), {"completed": 5}), ((100.0, 160.0), None)])
+def test_counts_are_compared_unless_a_job_could_come_and_go_unseen(
+    looks: tuple[float, ...], counted: dict[str, int] | None
+) -> None:
+    harvest = Harvest(keep=60)
+    for now in looks:
+        harvest.take(Evidence(), now)
+    assert harvest.whole(Evidence(counted={"completed": 5})).counted == counted
+
+
 # --- a real one ------------------------------------------------------------------------------------------------------
 
 SHORT: Final = Plan(16.0, rate=40.0)

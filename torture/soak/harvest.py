@@ -22,6 +22,9 @@ class Harvest:
         self.early: list[str] = []
         """Rows that were removed before their time."""
         self.removed = 0
+        self._looked_at: float | None = None
+        self._missed = False
+        """Whether a job may have ended and gone between two looks, as on a machine that is too busy."""
 
     def take(self, seen: Evidence, now: float) -> None:
         """Remember what stands in the tables at this moment of the database's clock."""
@@ -32,6 +35,8 @@ class Harvest:
                 self.early.append(f"job {row.id} was removed {now - row.finished_at:.1f} s after its end")
         self._remember(seen)
         self._last = {**seen.rows}
+        self._missed |= self._looked_at is not None and now - self._looked_at >= self._keep
+        self._looked_at = now
 
     def _remember(self, seen: Evidence) -> None:
         self._rows |= seen.rows
@@ -55,4 +60,5 @@ class Harvest:
             attempts=list(self._attempts.values()),
             edges=list(self._edges),
             counts=list(self._counts.values()),
+            counted=None if self._missed else seen.counted,
         )

@@ -112,9 +112,9 @@ def declare(app: Rowlock) -> Rowlock:
 
 
 @contextlib.contextmanager
-def running(api: RowlockAPI) -> Iterator[str]:
+def running(api: RowlockAPI, port: int = 0) -> Iterator[str]:
     """The door on a port of this machine, in a thread with an event loop of its own; its address."""
-    server = uvicorn.Server(uvicorn.Config(api.asgi, port=0, log_config=None, lifespan="on"))
+    server = uvicorn.Server(uvicorn.Config(api.asgi, port=port, log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -9,6 +9,8 @@ export type FeedMessage =
   | { event: "lanes"; data: Schema["FeedLanesData"] }
   | { event: "workers"; data: Schema["FeedWorkersData"] }
   | { event: "stats"; data: Schema["OverviewAnswer"] }
+  | { event: "schedules"; data: unknown }
+  | { event: "operations"; data: unknown }
   | { event: "resync"; data: Schema["FeedResyncData"] };
 
 export type ChangedJob = Schema["ChangedJobData"];
@@ -19,4 +21,4 @@ export type TabMessage =
   | { type: "status"; status: Exclude<LiveStatus, "paused"> }
   | { type: "hello" };
 
-export const FEED_EVENTS = ["jobs", "lanes", "workers", "stats", "resync"] as const;
+export const FEED_EVENTS = ["jobs", "lanes", "workers", "stats", "schedules", "operations", "resync"] as const;

@@ -9,7 +9,8 @@ import type { ChangedJob, FeedMessage } from "./messages";
 export interface FrameChanges {
   jobs: Map<string, ChangedJob>;
   lanes: Map<string, LanePatch>;
-  workersChanged: boolean;
+  /** First parts of the keys of queries that must be read again. */
+  stale: Set<string>;
   overview: Overview | null;
   /** Too much was missed: everything on screen is read again. */
   resync: boolean;
@@ -21,7 +22,7 @@ type LanePatch = Extract<FeedMessage, { event: "lanes" }>["data"]["items"][numbe
 const MOST_JOBS = 2000;
 
 export function noChanges(): FrameChanges {
-  return { jobs: new Map(), lanes: new Map(), workersChanged: false, overview: null, resync: false };
+  return { jobs: new Map(), lanes: new Map(), stale: new Set(), overview: null, resync: false };
 }
 
 /** Adds a message to the changes of the frame. */
@@ -41,7 +42,9 @@ export function collect(changes: FrameChanges, message: FeedMessage): void {
       for (const lane of message.data.items) changes.lanes.set(lane.name, lane);
       return;
     case "workers":
-      changes.workersChanged = true;
+    case "schedules":
+    case "operations":
+      changes.stale.add(message.event);
       return;
     case "stats":
       changes.overview = message.data;
@@ -107,6 +110,6 @@ export function applyChanges(client: QueryClient, changes: FrameChanges): QueryK
     client.setQueryData<{ items: LaneLoad[] }>(["lanes", "list"], (list) => list && { ...list, items: overview.lanes });
   }
   if (changes.lanes.size > 0) stale.push(["lanes", "one"]);
-  if (changes.workersChanged) stale.push(["workers"]);
+  for (const subject of changes.stale) stale.push([subject]);
   return changes.resync ? [[]] : stale;
 }

@@ -7,12 +7,21 @@ import type { ChangedJob, LiveStatus } from "./messages";
 
 const FeedContext = createContext<Feed | null>(null);
 
+/** Topics of GET /events that these permissions allow. */
+function topicsFor(held: readonly string[]): string[] {
+  return [
+    ...(allows(held, "jobs:read") ? ["jobs", "operations"] : []),
+    ...(allows(held, "workers:view") ? ["lanes", "workers", "stats"] : []),
+    ...(allows(held, "schedules:view") ? ["schedules"] : []),
+  ];
+}
+
 /** Opens the feed for what the caller may see, and again when that changes. */
 export function LiveProvider({ children }: { children: ReactNode }) {
   const client = useQueryClient();
   const me = useMe();
   const [feed] = useState(() => new Feed(client));
-  const topics = me && (allows(me.permissions, "workers:view") ? "jobs,lanes,workers,stats" : "jobs");
+  const topics = me && topicsFor(me.permissions).join(",");
   const subject = me?.subject;
 
   useEffect(() => {

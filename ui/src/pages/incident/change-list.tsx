@@ -43,9 +43,17 @@ export function ChangeList({ changes }: { changes: readonly Change[] }) {
   );
 }
 
+/** What a new failure is, in words; null for other changes. */
+function failureText({ what, after }: Change): string | null {
+  if (!what.startsWith("failure") || !after) return null;
+  const part = (name: string) => (typeof after[name] === "string" ? after[name] : "");
+  return `${part("kind")}: ${part("type")} ${part("message")}`;
+}
+
 function ChangeLine({ change }: { change: Change }) {
   const href = hrefOf(change);
-  const altered = changedFields(change);
+  const failure = failureText(change);
+  const altered = failure === null ? changedFields(change) : [];
   return (
     <li className={classNames(styles.change, change.what.startsWith("failure") && styles.failure)}>
       <span className={styles.at}>
@@ -54,14 +62,14 @@ function ChangeLine({ change }: { change: Change }) {
       <Icon name={iconOf(change)} />
       <div>
         <strong>{text.what[change.what] ?? change.what}</strong>{" "}
-        {href ? <Link href={href}>{change.target}</Link> : change.target}{" "}
+        {href ? <Link href={href}>{failure ?? change.target}</Link> : change.target}{" "}
         {change.by && <span className={styles.by}>{text.by(change.by)}</span>}
         {change.note && <p>{change.note}</p>}
         {altered.length > 0 && (
           <p className={styles.altered}>
             {altered.slice(0, 6).map(([field, from, to]) => (
               <span key={field}>
-                {field}: {from} → {to}
+                {field}: {change.before === null ? to : `${from} → ${to}`}
               </span>
             ))}
           </p>

@@ -129,7 +129,7 @@ function IncidentCharts({ span, now, onChoose }: RangeFieldsProps) {
     onRange: (from: number, to: number) => onChoose({ from: from * 1000, to: to * 1000 }),
   };
   return (
-    <Panel>
+    <Panel title={words.overview.overTime}>
       <Loaded query={series} lines={8}>
         {(list) => {
           const cut = cutSeries(list, span);

@@ -1,0 +1,106 @@
+"""Lanes: their load, their settings, an edit that meets another person's, and pausing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rowlock.model.access import Permission, Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.dashboard.conftest import Visit
+
+pytestmark = pytest.mark.timeout(400)
+
+
+async def lane(window: Visit, name: str = "front") -> dict[str, Any]:
+    async with window.rest.client() as client:
+        return dict((await client.get(f"/admin/workers/lanes/{name}")).json())
+
+
+async def create_lane(window: Visit, name: str = "front", **more: Any) -> None:  # noqa: ANN401 - JSON
+    async with window.rest.client() as client:
+        answer = await client.post("/admin/workers/lanes", json={"name": name, "kinds": ["walk"], "slots": 2, **more})
+    assert answer.status_code == 201, answer.text
+
+
+async def test_a_lane_is_created_edited_and_paused(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.open("/lanes", "Lanes")
+    await window.button("New lane").click()
+    await window.page.get_by_label("Name", exact=True).fill("front")
+    await window.page.get_by_label("Kinds").fill("walk, greet")
+    await window.button("New lane").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Lane front"))
+    await window.is_accessible()
+
+    await window.button("Edit").click()
+    await window.page.get_by_label("Slots per worker process").fill("many")
+    await window.button("Save").click()
+    await window.sees(window.text("A whole number is expected here."))
+    await window.page.get_by_label("Slots per worker process").fill("9")
+    await window.page.get_by_label("Poll interval").fill("soon")
+    await window.button("Save").click()
+    await window.sees(window.page.get_by_role("alert"))
+    await window.is_accessible()
+    await window.page.get_by_label("Poll interval").fill("7s")
+    await window.button("Save").click()
+    await window.sees(window.text("Lane front was changed"))
+    changed = await lane(window)
+    assert (changed["slots"], changed["poll_interval"], changed["kinds"]) == (9, 7.0, ["walk", "greet"])
+
+    await window.button("Pause").click()
+    await window.button("Pause").click()
+    await window.sees(window.page.locator("h1").get_by_text("paused"))
+    assert (await lane(window))["enabled"] is False
+    await window.button("Resume").click()
+    await window.button("Resume").click()
+    await window.misses(window.page.locator("h1").get_by_text("paused"))
+    assert (await lane(window))["enabled"] is True
+
+
+async def test_an_edit_that_meets_another_shows_both_side_by_side(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await create_lane(window)
+    await window.open("/lanes/front", "Lane front")
+    await window.button("Edit").click()
+    await window.page.get_by_label("Slots per worker process").fill("5")
+    async with window.rest.client("boss") as boss:
+        await boss.patch("/admin/workers/lanes/front", json={"slots": 3, "max_total": 11}, headers={"If-Match": "*"})
+    await window.button("Save").click()
+    await window.sees(window.page.get_by_role("heading", name="It was changed meanwhile"))
+    row = window.page.get_by_role("row", name="Slots per worker process 5 3")
+    await window.sees(row)
+    await window.is_accessible()
+    await window.button("Save mine over it").click()
+    await window.sees(window.text("Lane front was changed"))
+    merged = await lane(window)
+    assert (merged["slots"], merged["max_total"]) == (5, 11)
+
+
+async def test_a_list_is_walked_with_keys_alone(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await create_lane(window, "aaa", kinds=["greet"])
+    await create_lane(window)
+    await window.open("/lanes", "Lanes")
+    await window.sees(window.page.get_by_role("row", name="front"))
+    names = await window.page.locator("tbody tr").evaluate_all("rows => rows.map(row => row.dataset.key)")
+    for _ in range(names.index("front") + 1):
+        await window.page.keyboard.press("j")
+    await window.page.keyboard.press("Enter")
+    await window.sees(window.page.get_by_role("heading", level=1, name="Lane front"))
+
+
+async def test_a_reader_sees_lanes_and_no_orders(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit("ada", phone=True)
+    window.rest.people.known["ada"] = Principal("ada", permissions=frozenset({Permission.READ, Permission.WORKERS_VIEW}))
+    await create_lane(window)
+    await window.open("/lanes/front", "Lane front")
+    await window.sees(window.text("Slots per worker process"))
+    assert await window.button("Edit").count() == 0
+    assert await window.button("Pause").count() == 0
+    await window.fits()
+    await window.is_accessible()

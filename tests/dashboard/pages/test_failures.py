@@ -22,7 +22,7 @@ async def failed(window: Visit, count: int) -> None:
         await window.rest.submit("explode")
 
     async def all_failed() -> bool:
-        return await window.rest.store.value("SELECT count(*) FROM {s}.jobs WHERE state = 'failed'") == count
+        return bool(await window.rest.store.value("SELECT count(*) = $1 FROM {s}.jobs WHERE state = 'failed'", count))
 
     await eventually(all_failed)
 

@@ -96,7 +96,9 @@ async def test_a_list_is_walked_with_keys_alone(visit: Callable[..., Any]) -> No
 
 async def test_a_reader_sees_lanes_and_no_orders(visit: Callable[..., Any]) -> None:
     window: Visit = await visit("ada", phone=True)
-    window.rest.people.known["ada"] = Principal("ada", permissions=frozenset({Permission.READ, Permission.WORKERS_VIEW}))
+    window.rest.people.known["ada"] = Principal(
+        "ada", permissions=frozenset({Permission.READ, Permission.WORKERS_VIEW})
+    )
     await create_lane(window)
     await window.open("/lanes/front", "Lane front")
     await window.sees(window.text("Slots per worker process"))

@@ -28,9 +28,7 @@ async def test_the_overview_says_what_waits_and_where_to_look(visit: Callable[..
     await window.sees(window.page.get_by_role("heading", level=1, name="Approvals"))
 
 
-async def test_figures_follow_the_feed_without_a_reload(
-    visit: Callable[..., Any], worker: Callable[..., Any]
-) -> None:
+async def test_figures_follow_the_feed_without_a_reload(visit: Callable[..., Any], worker: Callable[..., Any]) -> None:
     window: Visit = await visit()
     await window.open("/", "Overview")
     await window.sees(window.page.get_by_role("button", name="Live"))

@@ -23,7 +23,7 @@ TESTED_ELSEWHERE: Final = {
     "api/test_access.py": "api/routes/access api/routes/bulk api/routes/locks api/routes/workers",
     "api/routes/test_failures.py": "desk/failures model/failure_group",
     "api/routes/test_search.py": "desk/suggest model/search_suggestion",
-    "api/routes/test_views.py": "desk/views model/saved_view",
+    "api/routes/test_views.py": "model/saved_view",
     "api/routes/test_system.py": "desk/system model/system_status",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",

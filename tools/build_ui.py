@@ -84,6 +84,7 @@ def install(root: Path = ROOT) -> None:
     if mark.is_file() and mark.read_text(encoding="utf-8") == digest:
         return
     npm(root, "ci")
+    mark.parent.mkdir(exist_ok=True)
     mark.write_text(digest, encoding="utf-8")
 
 

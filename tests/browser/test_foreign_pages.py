@@ -155,7 +155,7 @@ async def test_the_printed_link_logs_the_browser_in_and_its_own_pages_may_read_a
         shown = await page.goto(server.link)
         assert shown is not None
         assert shown.status == 200
-        assert page.url == f"{own}/api/v1/me"
+        assert page.url == f"{own}/"
         token = server.link.partition("token=")[2]
         assert token not in json.dumps([page.url, await page.evaluate("document.cookie"), await page.content()])
 

@@ -71,7 +71,7 @@ class Visit:
         """No violation in either theme, nothing wider than the window, and no fault so far."""
         await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         for theme in THEMES:
-            await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+            await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             # Colours change within a moment, and half-way they contrast with nothing.
             await self.page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
             found: dict[str, Any] = await self.page.evaluate(

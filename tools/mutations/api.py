@@ -9,9 +9,52 @@ from mutations.mutation import Mutation
 OF_BROWSERS: Final = "tests/browser/test_foreign_pages.py::test_"
 OF_LOOPBACK: Final = "tests/api/auth/test_loopback.py::test_"
 OF_PROXIES: Final = "tests/api/auth/test_proxies.py::test_"
+OF_DASHBOARD: Final = "tests/api/test_dashboard.py::test_"
 OF_LIMITS: Final = "tests/api/test_connection_limits.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "files beside the dashboard are served",
+        "api/dashboard.py",
+        "found.is_relative_to(folder) and ",
+        "",
+        (f"{OF_DASHBOARD}other_files_are_not_there",),
+    ),
+    Mutation(
+        "a program that forgot the prefix of the API gets a page",
+        "api/dashboard.py",
+        'or not (path == "" or _wants_page(request))',
+        "",
+        (f"{OF_DASHBOARD}what_is_not_of_the_dashboard_stays_a_problem",),
+    ),
+    Mutation(
+        "an unknown address of the API is a page",
+        "api/dashboard.py",
+        " or _API.match(path)",
+        "",
+        (f"{OF_DASHBOARD}what_is_not_of_the_dashboard_stays_a_problem",),
+    ),
+    Mutation(
+        "a prefix is written into the page as it is",
+        "api/dashboard.py",
+        'base = quote(request.scope.get("root_path", "").rstrip("/")) + "/"',
+        'base = request.scope.get("root_path", "").rstrip("/") + "/"',
+        (f"{OF_DASHBOARD}the_page_knows_the_prefix_that_a_proxy_takes_away",),
+    ),
+    Mutation(
+        "without authentication the dashboard is served under any name",
+        "api/door.py",
+        "                self.loopback.require_direct(request)\n        except Problem as refusal:",
+        "                pass\n        except Problem as refusal:",
+        (f"{OF_DASHBOARD}without_authentication_the_link_and_the_token_lead_into_the_dashboard",),
+    ),
+    Mutation(
+        "a page of another site logs a browser in with the printed token",
+        "api/routes/access.py",
+        "        refuse_cross_site(request)\n        door.loopback.log_in",
+        "        door.loopback.log_in",
+        (f"{OF_DASHBOARD}without_authentication_the_link_and_the_token_lead_into_the_dashboard",),
+    ),
     Mutation(
         "any page gives orders with somebody's cookie",
         "api/auth/sessions.py",

@@ -298,9 +298,9 @@ MUTATIONS: Final = (
         count=0,
     ),
     Mutation(
-        "ten minutes that a window has begun are counted twice",
+        "minutes up to the first hour of a window are counted twice",
         COUNTS,
-        "  WHERE c.since >= b.tens AND c.since < b.hours AND",
+        "  WHERE c.since >= b.since AND c.since < b.tens AND",
         "  WHERE c.since >= b.since AND c.since < b.hours AND",
         (f"{OF_COUNTS}a_window_has_each_end_once_wherever_it_begins",),
     ),

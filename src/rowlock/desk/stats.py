@@ -164,10 +164,10 @@ class Stats:
         """
         span = _window(window, "window")
         async with self._open().snapshot() as snapshot:
-            found = await _stepped(snapshot, span, by=by, kind=kind, lane=lane)
+            found = await _stepped(snapshot, span, by=by, kind=kind, lane=lane, n=limit)
         steps = int((found.now - found.since) / found.step) + 1
         moments = [found.since + found.step * n for n in range(steps)]
-        return SeriesAnswer(found.since, found.step, _series(found.rows, moments, by, limit))
+        return SeriesAnswer(found.since, found.step, _series(found.rows, moments, by))
 
     @reads(Permission.WORKERS_VIEW)
     async def kind(self, kind: str, window: Span = "24h") -> KindStats:
@@ -217,13 +217,15 @@ async def _stepped(
     by: SeriesBy | None = None,
     kind: str | None = None,
     lane: str | None = None,
+    n: int = 1,
 ) -> _SteppedCounts:
+    """n: names that are kept apart; the others are (other)."""
     span = min(window, _LONGEST_SERIES)
     step, counted = next((step, counted) for longest, step, counted in _STEPS if span <= longest)
     seconds = step.total_seconds()
     (start,) = await snapshot.fetch("series_since", step=seconds, window=span)
     found = await snapshot.fetch(
-        "stats_series", step=seconds, counted=counted, since=start["since"], by=by, kind=kind, lane=lane
+        "stats_series", step=seconds, counted=counted, since=start["since"], by=by, kind=kind, lane=lane, n=n
     )
     return _SteppedCounts(start["since"], start["now"], step, found)
 
@@ -293,22 +295,21 @@ def _kind_totals(counted: Sequence[Record], running: Mapping[tuple[str, str], in
     ]
 
 
-def _series(found: Sequence[Record], moments: Sequence[datetime], by: SeriesBy | None, limit: int) -> list[CountSeries]:
-    """The busiest series with a point for every moment; the others as one."""
+def _series(found: Sequence[Record], moments: Sequence[datetime], by: SeriesBy | None) -> list[CountSeries]:
+    """The series with a point for every moment, the busiest first and (other) last."""
     ends: dict[str | None, int] = {} if by else {None: 0}
     for row in found:
         ends[row["name"]] = ends.get(row["name"], 0) + (row["n"] if row["measure"] != "wait" else 0)
-    ranked = sorted(ends, key=lambda name: (-ends[name], name or ""))
-    shown = {name: name if name in ranked[:limit] else OTHER for name in ranked}
+    ranked = sorted(ends, key=lambda name: (name == OTHER, -ends[name], name or ""))
     rows: dict[tuple[str | None, datetime], list[Record]] = {}
     for row in found:
-        rows.setdefault((shown[row["name"]], row["at"]), []).append(row)
+        rows.setdefault((row["name"], row["at"]), []).append(row)
     return [
         CountSeries(
             name,
             [SeriesPoint(at, end_counts(rows.get((name, at), ())), partial=at == moments[-1]) for at in moments],
         )
-        for name in dict.fromkeys(shown.values())
+        for name in ranked
     ]
 
 

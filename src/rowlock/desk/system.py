@@ -116,7 +116,7 @@ class System:
 
 
 def _oldest(row: Record) -> OldestTransaction | None:
-    return None if row["pid"] is None else OldestTransaction(row["pid"], row["who"], row["state"], row["age"])
+    return None if row["pid"] is None else OldestTransaction(row["pid"], row["who"], row["state"], row["open_for"])
 
 
 def _change(row: Record) -> SystemChange:

@@ -40,7 +40,7 @@ class OldestTransaction:
     pid: int
     who: str
     state: str
-    age: timedelta
+    open_for: timedelta
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,12 +117,12 @@ async def test_the_link_logs_a_browser_in_and_takes_the_token_out_of_the_address
     async with asking(rest, "") as browser:
         assert (await browser.get("/me")).status_code == 401
         answer = await browser.get("/auth/local", params={"token": local(rest).token})
-        assert (answer.status_code, answer.headers["location"]) == (303, "../me")
+        assert (answer.status_code, answer.headers["location"]) == (303, "../../../")
         cookie = answer.headers["set-cookie"]
         assert cookie.startswith("rowlock_local_8000=")
         assert all(part in cookie.lower() for part in ("httponly", "samesite=lax", "path=/"))
         assert local(rest).token not in cookie
-        assert (await browser.get(answer.url.join(answer.headers["location"]))).json()["subject"] == "loopback"
+        assert (await browser.get("/me")).json()["subject"] == "loopback"
         same = {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:8000"}
         assert (await browser.post("/jobs", json=JOB, headers=same)).status_code == 202
         other = {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:3000"}

@@ -37,7 +37,7 @@ async def order(window: Visit, button: str, confirm: str, note: str | None = Non
 
 
 async def test_a_waiting_job_says_why_and_takes_orders(visit: Callable[..., Any]) -> None:
-    window: Visit = await visit()
+    window: Visit = await visit("boss")
     job = await window.rest.submit("pay", args={"amount": 250})
     await window.open(f"/jobs/{job['id']}", "pay")
     await window.sees(window.text("It awaits approval"))
@@ -45,7 +45,7 @@ async def test_a_waiting_job_says_why_and_takes_orders(visit: Callable[..., Any]
     await window.is_accessible()
     await order(window, "Approve", "Approve it", note="checked with Ada")
     await window.sees(window.page.locator("h1").get_by_text("queued"))
-    await window.sees(window.text("approve by root"))
+    await window.sees(window.text("approve by boss"))
     await window.sees(window.text("checked with Ada"))
     await order(window, "Cancel", "Cancel the job")
     await window.sees(window.page.locator("h1").get_by_text("cancelled"))
@@ -72,7 +72,7 @@ async def test_a_failed_job_shows_its_error_folded_to_own_frames(
     await order(window, "Retry", "Retry it")
     await becomes(window, job, "failed")
     await window.page.get_by_role("tab", name="Attempts").click()
-    await window.sees(window.page.get_by_role("heading", name="Attempt 1: failed"))
+    await window.sees(window.page.get_by_role("heading", name="Run 2: attempt 1, failed"))
     await window.is_accessible()
 
 
@@ -82,7 +82,7 @@ async def test_two_attempts_are_compared(visit: Callable[..., Any], worker: Call
     job = await window.rest.submit("explode", max_attempts=2)
     await becomes(window, job, "failed")
     await window.open(f"/jobs/{job['id']}?section=attempts", "explode")
-    boxes = window.page.get_by_role("checkbox", name="Compare: Attempt")
+    boxes = window.page.get_by_role("checkbox", name="Compare: Run")
     await window.sees(boxes.nth(1))
     await boxes.nth(0).check()
     await boxes.nth(1).check()

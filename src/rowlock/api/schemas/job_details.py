@@ -155,7 +155,7 @@ class PreviousAnswer(Answer):
 class RelativeAnswer(Answer):
     """A job that another one waits for, or that waits for it."""
 
-    relation: Annotated[Literal["parent", "child"], doc("parent: waited for; child: waits.", "parent")]
+    relation: Annotated[Literal["parent", "child"], doc("`parent`: waited for; `child`: waits.", "parent")]
     id: fields.PublicId
     kind: fields.Kind
     state: fields.JobState

@@ -46,7 +46,7 @@ class OldestTransactionAnswer(Answer):
     pid: Annotated[int, doc("Process id of its server process.", 4711)]
     who: Annotated[str, doc("Application name, or user.", "reports")]
     state: Annotated[str, doc("State of its session.", "idle in transaction")]
-    age: Annotated[float, doc("Seconds since it began.", 12.5)]
+    open_for: Annotated[float, doc("Seconds since it began.", 12.5)]
 
 
 class RetentionRuleAnswer(Answer):
@@ -106,7 +106,7 @@ class SystemAnswer(Answer):
             oldest_transaction=None
             if oldest is None
             else OldestTransactionAnswer(
-                pid=oldest.pid, who=oldest.who, state=oldest.state, age=oldest.age.total_seconds()
+                pid=oldest.pid, who=oldest.who, state=oldest.state, open_for=oldest.open_for.total_seconds()
             ),
             tables=[
                 TableSizeAnswer(**{name: getattr(table, name) for name in TableSizeAnswer.model_fields})
@@ -136,7 +136,7 @@ class FindingAnswer(Answer):
     """What one check of the doctor saw."""
 
     check: Annotated[str, doc("Name of the check.", "vacuum")]
-    verdict: Annotated[Literal["ok", "warn", "fail"], doc("fail: jobs do not run, or not reliably.", "ok")]
+    verdict: Annotated[Literal["ok", "warn", "fail"], doc("`fail`: jobs do not run, or not reliably.", "ok")]
     says: Annotated[str, doc("What it saw.", "no transaction is older than 15 minutes")]
     do: Annotated[str, doc("The next step; empty: there is none.", "")]
 
@@ -200,7 +200,7 @@ class ChangeAnswer(Answer):
     """Something that may explain what follows."""
 
     at: Annotated[datetime, doc("When.", INSTANT)]
-    what: Annotated[str, doc("deploy, failure.began, or an action of the audit.", "lane.set")]
+    what: Annotated[str, doc("`deploy`, `failure.began`, or an action of the audit.", "lane.set")]
     target: Annotated[str, doc("What changed: a version, failure:…, or a target of the audit.", "lane:reports")]
     by: fields.ByOrNull
     note: fields.NoteOrNull

@@ -234,14 +234,22 @@ SELECT set_config('plan_cache_mode', 'force_custom_plan', true), date_bin(make_i
 
 -- name: stats_series
 -- Counts by step, from the coarsest table whose steps fit: counted is minute, ten_minutes or hour. by: kind, lane or
--- nothing. The upper bound is for the planner, which expects few rows of a range that it cannot know.
-SELECT date_bin(make_interval(secs => :step::float8), c.since, timestamptz 'epoch') AS at,
-       CASE :by::text WHEN 'kind' THEN c.kind WHEN 'lane' THEN c.lane END AS name,
-       c.outcome, c.state, c.measure, c.bucket, sum(c.n)::bigint AS n, sum(c.seconds) AS seconds
-FROM {schema}.stats_counts c
-WHERE c.step = :counted::text AND c.since >= :since::timestamptz AND c.since < 'infinity'
-  AND (:kind::text IS NULL OR c.kind = :kind::text) AND (:lane::text IS NULL OR c.lane = :lane::text)
-GROUP BY 1, 2, 3, 4, 5, 6
+-- nothing; names beyond the `n` busiest are (other), so that hundreds of kinds are not sent one by one. The upper bound is for the planner,
+-- which expects few rows of a range that it cannot know.
+WITH c AS MATERIALIZED (
+  SELECT date_bin(make_interval(secs => :step::float8), c.since, timestamptz 'epoch') AS at,
+         CASE :by::text WHEN 'kind' THEN c.kind WHEN 'lane' THEN c.lane END AS name,
+         c.outcome, c.state, c.measure, c.bucket, sum(c.n)::bigint AS n, sum(c.seconds) AS seconds
+  FROM {schema}.stats_counts c
+  WHERE c.step = :counted::text AND c.since >= :since::timestamptz AND c.since < 'infinity'
+    AND (:kind::text IS NULL OR c.kind = :kind::text) AND (:lane::text IS NULL OR c.lane = :lane::text)
+  GROUP BY 1, 2, 3, 4, 5, 6),
+busiest AS MATERIALIZED (
+  SELECT coalesce(c.name, '') AS name FROM c GROUP BY 1
+  ORDER BY coalesce(sum(c.n) FILTER (WHERE c.measure <> 'wait'), 0) DESC, 1 LIMIT :n::integer)
+SELECT c.at, CASE WHEN b.name IS NULL THEN '(other)' ELSE c.name END AS name, c.outcome, c.state, c.measure, c.bucket,
+       sum(c.n)::bigint AS n, sum(c.seconds) AS seconds
+FROM c LEFT JOIN busiest b ON b.name = coalesce(c.name, '') GROUP BY 1, 2, 3, 4, 5, 6
 
 -- name: kind_now
 -- Running jobs of a kind by their own index, and its last failure that the caller may see, from the failure groups of the

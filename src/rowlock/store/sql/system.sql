@@ -5,11 +5,11 @@
 SELECT clock_timestamp() AS at, current_setting('server_version') AS server, pg_database_size(current_database()) AS database_bytes,
        pg_notification_queue_usage() AS notify_queue, current_setting('max_connections')::integer AS max_connections,
        (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
-       o.pid, o.who, o.state, o.age
+       o.pid, o.who, o.state, o.open_for
 FROM (SELECT 1) AS one
 LEFT JOIN LATERAL (
   SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename, '') AS who, coalesce(a.state, '') AS state,
-         clock_timestamp() - a.xact_start AS age
+         clock_timestamp() - a.xact_start AS open_for
   FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL
   ORDER BY a.xact_start LIMIT 1) AS o ON true
 

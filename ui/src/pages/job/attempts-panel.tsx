@@ -54,6 +54,7 @@ export function AttemptsPanel({ job, attempts }: { job: Job; attempts: Attempts 
         <AttemptPanel
           key={index}
           row={row}
+          run={index + 1}
           open={index === rows.length - 1}
           {...(rows.length > 1 && { chosen: chosen.includes(index), onChoose: () => toggle(index) })}
         />
@@ -88,13 +89,15 @@ function comparable(attempt: Attempt) {
 
 interface AttemptPanelProps {
   row: Attempt;
+  /** Its place among all runs of the job: attempts are counted anew after a person's retry. */
+  run: number;
   open: boolean;
   chosen?: boolean;
   onChoose?: () => void;
 }
 
-function AttemptPanel({ row, open, chosen, onChoose }: AttemptPanelProps) {
-  const title = `${text.number} ${row.attempt ?? ""}: ${row.outcome}`;
+function AttemptPanel({ row, run, open, chosen, onChoose }: AttemptPanelProps) {
+  const title = text.run(run, row.attempt === null ? words.none : String(row.attempt), row.outcome);
   return (
     <Panel
       title={title}

@@ -74,6 +74,7 @@ export const job = {
   },
   attempts: {
     number: "Attempt",
+    run: (run: number, attempt: string, outcome: string) => `Run ${run}: attempt ${attempt}, ${outcome}`,
     outcome: "Outcome",
     worker: "Worker",
     started: "Started",

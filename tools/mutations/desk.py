@@ -13,6 +13,7 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = migration("failure_groups")
+OF_FEED: Final = "tests/desk/follow/test_feed.py::test_"
 OF_FAILURES: Final = "tests/api/routes/test_failures.py::test_"
 FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
@@ -331,6 +332,27 @@ MUTATIONS: Final = (
         "(:sees_all::boolean OR g.tenant = :tenant::text)",
         "(:sees_all::boolean OR g.tenant = :tenant::text OR true)",
         (f"{OF_FAILURES}a_tenant_sees_and_mutes_its_own_failures_only",),
+    ),
+    Mutation(
+        "tags of other tenants are suggested",
+        "desk/suggest.py",
+        "    async def _labels(self, name: str, typed: str) -> list[str]:\n        if self._guard.is_unlimited:",
+        "    async def _labels(self, name: str, typed: str) -> list[str]:\n        if True:",
+        ("tests/api/routes/test_search.py::test_nothing_of_other_tenants_is_suggested",),
+    ),
+    Mutation(
+        "a shared view is seen by every tenant",
+        "store/sql/saved_views.sql",
+        "(:sees_all::boolean OR v.tenant IS NOT DISTINCT FROM :tenant::text)))",
+        "(true OR :sees_all::boolean OR v.tenant IS NOT DISTINCT FROM :tenant::text)))",
+        ("tests/api/routes/test_views.py::test_a_view_is_kept_changed_shared_and_deleted",),
+    ),
+    Mutation(
+        "the feed shows everyone's schedules to everyone",
+        "desk/follow/feed.py",
+        'rows = await self.database.fetch("schedules", only=None, **guard.visibility)',
+        'rows = await self.database.fetch("schedules", only=None, **TRUSTED.visibility)',
+        ("tests/desk/follow/test_feed.py::test_schedules_and_operations_come_as_a_whole_to_those_who_may_see_them",),
     ),
     Mutation(
         "totals go with the hours",

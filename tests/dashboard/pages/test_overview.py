@@ -44,7 +44,7 @@ async def test_charts_are_there_as_tables_too(visit: Callable[..., Any], worker:
     job = await window.rest.submit("greet")
 
     async def ended() -> bool:
-        return (await app.jobs.get(job["id"])).state == "completed"
+        return bool((await app.jobs.get(job["id"])).state == "completed")
 
     await eventually(ended)
     await window.open("/?window=24h", "Overview")

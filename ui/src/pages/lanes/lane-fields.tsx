@@ -9,10 +9,12 @@ interface LaneFieldsProps {
   form: LaneForm;
   errors: FormErrors;
   onChange: (form: LaneForm) => void;
+  /** For a lane that is created: the API takes the question of approval only in a change. */
+  fresh?: boolean;
 }
 
 /** The settings of a lane as fields. */
-export function LaneFields({ form, errors, onChange }: LaneFieldsProps) {
+export function LaneFields({ form, errors, onChange, fresh = false }: LaneFieldsProps) {
   const typed = (field: Exclude<LaneField, "order" | "requires_approval">, label: string, hint?: string) => (
     <TextField
       label={label}
@@ -46,14 +48,16 @@ export function LaneFields({ form, errors, onChange }: LaneFieldsProps) {
         {typed("rate_amount", text.rate, text.rate_hint)}
         {typed("rate_per", text.per)}
       </div>
-      <div className={styles.wide}>
-        <CheckField
-          label={text.requires_approval}
-          hint={text.requires_approval_hint}
-          checked={form.requires_approval}
-          onChange={(event) => onChange({ ...form, requires_approval: event.target.checked })}
-        />
-      </div>
+      {!fresh && (
+        <div className={styles.wide}>
+          <CheckField
+            label={text.requires_approval}
+            hint={text.requires_approval_hint}
+            checked={form.requires_approval}
+            onChange={(event) => onChange({ ...form, requires_approval: event.target.checked })}
+          />
+        </div>
+      )}
     </div>
   );
 }

@@ -22,8 +22,10 @@ export function CreateLane({ onClose }: { onClose: () => void }) {
   const [, navigate] = useLocation();
   const create = useOrder(
     () => {
-      const { requires_approval: _approval, ...body } = bodyOfForm(form);
-      const sent = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+      // What is null is left to the API's defaults; approval can only be set by a change.
+      const sent = Object.fromEntries(
+        Object.entries(bodyOfForm(form)).filter(([name, value]) => value !== null && name !== "requires_approval"),
+      );
       return createLane({ ...sent, name: name.trim() });
     },
     {
@@ -63,7 +65,7 @@ export function CreateLane({ onClose }: { onClose: () => void }) {
         autoComplete="off"
         onChange={(event) => setName(event.target.value)}
       />
-      <LaneFields form={form} errors={errors} onChange={setForm} />
+      <LaneFields fresh form={form} errors={errors} onChange={setForm} />
       <OrderError error={create.error} />
     </Dialog>
   );

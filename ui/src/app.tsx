@@ -14,11 +14,15 @@ import { Frame } from "./shell/frame";
 import { NotFound } from "./shell/not-found";
 import { SessionGate } from "./shell/session-gate";
 
-/** A 401 anywhere means that the session has ended: asking GET /me again brings the login page. */
+/**
+ * A 401 anywhere means that the session has ended: asking GET /me again brings the login page. Not for a caller whom the
+ * API did not know before: that is the answer to a wrong token, and the login page shows it.
+ */
 function onError(client: () => QueryClient) {
   return (error: Error) => {
-    if (error instanceof ApiProblem && error.status === 401)
-      void client().invalidateQueries({ queryKey: sessionQueries.me().queryKey });
+    const { queryKey } = sessionQueries.me();
+    const known = client().getQueryData(queryKey) !== undefined;
+    if (known && error instanceof ApiProblem && error.status === 401) void client().invalidateQueries({ queryKey });
   };
 }
 

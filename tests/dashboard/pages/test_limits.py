@@ -50,7 +50,7 @@ async def test_a_gate_is_raised_and_shows_its_holders(visit: Callable[..., Any])
     await window.button("Save").click()
     await window.sees(window.text("Gate shop:7 was changed"))
     assert (await window.rest.app.limits.gate("shop:7")).limit == 5
-    await window.page.get_by_role("cell", name="shop:7").click()
+    await window.page.get_by_role("cell", name="shop:7", exact=True).click()
     await window.sees(window.text("Nobody holds a place."))
     await window.is_accessible()
 

@@ -53,8 +53,9 @@ async def test_a_token_is_created_shown_once_rotated_and_revoked(visit: Callable
 
 async def test_the_audit_is_filtered_in_the_address_and_its_seals_checked(visit: Callable[..., Any]) -> None:
     window: Visit = await visit()
-    await window.rest.app.lanes.set("front", slots=3)
-    await window.rest.app.lanes.set("back", slots=3)
+    async with window.rest.client() as client:
+        for name, kind in (("front", "walk"), ("back", "greet")):
+            await client.post("/admin/workers/lanes", json={"name": name, "kinds": [kind]})
     await window.open("/system?tab=audit&target=lane:front", "System")
     await window.sees(window.text("lane:front"))
     assert await window.text("lane:back").count() == 0

@@ -12,7 +12,7 @@ const text = words.incident;
 
 /** Where a change can be looked at; null: nowhere. */
 function hrefOf({ target }: Change): string | null {
-  const [sort = "", name = ""] = splitOnce(target);
+  const [sort, name] = splitOnce(target);
   if (sort === "lane") return laneHref(name);
   if (sort === "schedule") return scheduleHref(name);
   if (sort === "failure") return `/failures/${encodeURIComponent(name)}`;

@@ -23,7 +23,7 @@ import { LaneSlots } from "./lane-slots";
 const text = words.lanes;
 
 export default function LanePage() {
-  const { name = "" } = useParams<{ name: string }>();
+  const { name } = useParams<{ name: string }>();
   const lanes = useQuery(laneQueries.list());
   const one = useQuery(laneQueries.one(name));
   const load = lanes.data?.items.find((lane) => lane.name === name);

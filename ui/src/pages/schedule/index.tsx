@@ -25,7 +25,7 @@ import styles from "../schedules/schedules.module.css";
 const text = words.schedules;
 
 export default function SchedulePage() {
-  const { name = "" } = useParams<{ name: string }>();
+  const { name } = useParams<{ name: string }>();
   const one = useQuery({ ...scheduleQueries.one(name), refetchInterval: 10_000 });
   const [editing, setEditing] = useState(false);
   const mayRead = useMayRead();

@@ -64,7 +64,7 @@ function PlacedGraph({ graph, chosen, onChoose, layout }: GraphViewProps & { lay
       if (place) show(place.x + NODE_WIDTH / 2, place.y + NODE_HEIGHT / 2);
     };
     const choose = (event: MouseEvent) => {
-      const name = (event.target as Element).closest<SVGGElement>("g[data-step]")?.dataset["step"];
+      const name = (event.target as Element).closest<SVGGElement>("g[data-step]")?.dataset.step;
       if (name !== undefined) onChoose(name);
     };
     element.addEventListener("keydown", press);
@@ -89,7 +89,7 @@ function PlacedGraph({ graph, chosen, onChoose, layout }: GraphViewProps & { lay
         viewBox={view.viewBox}
         role="img"
         // The arrow keys need the focus.
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+
         tabIndex={0}
         aria-label={`${text.label(graph.name, numberText(graph.nodes.length))}. ${text.keys}`}
       >

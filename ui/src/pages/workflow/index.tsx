@@ -23,12 +23,12 @@ const text = words.workflows;
 const TABS = ["graph", "gantt", "table"] as const;
 /** Milliseconds between two reads while it runs; a large graph is read less often. */
 const readEvery = (graph: WorkflowGraph | undefined): number | false =>
-  graph && graph.finished_at === null ? (graph.nodes.length > 200 ? 6000 : 2000) : false;
+  graph?.finished_at === null ? (graph.nodes.length > 200 ? 6000 : 2000) : false;
 
 const GraphView = lazy(() => import("./graph-view"));
 
 export default function WorkflowPage() {
-  const { id = "" } = useParams<{ id: string }>();
+  const { id } = useParams<{ id: string }>();
   const one = useQuery({ ...workflowQueries.one(id), refetchInterval: ({ state }) => readEvery(state.data) });
   const graph = one.data;
   return (

@@ -11,8 +11,8 @@ describe("the layout of a graph", () => {
       ],
     });
     const x = Object.fromEntries(nodes.map((node) => [node.name, node.x]));
-    expect(x["merge"]).toBeGreaterThan((x["extract"] ?? 0) + NODE_WIDTH);
-    expect(x["load"]).toBeGreaterThan((x["merge"] ?? 0) + NODE_WIDTH);
+    expect(x.merge).toBeGreaterThan((x.extract ?? 0) + NODE_WIDTH);
+    expect(x.load).toBeGreaterThan((x.merge ?? 0) + NODE_WIDTH);
     expect(edges.every(({ path }) => path.startsWith("M"))).toBe(true);
     expect(width).toBeGreaterThan(3 * NODE_WIDTH);
   });

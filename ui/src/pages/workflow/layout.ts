@@ -32,7 +32,12 @@ export const NODE_HEIGHT = 38;
 /** Above this number of steps the quicker ranking is used: a second for a thousand steps becomes half. */
 const MANY = 150;
 
-function curve(points: readonly { x: number; y: number }[]): string {
+interface Point {
+  x: number;
+  y: number;
+}
+
+function curve(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (!first) return "";
   let at = first;
@@ -56,20 +61,23 @@ export function layoutGraph({ nodes, edges }: GraphShape): GraphLayout {
   for (const name of nodes) graph.setNode(name, { width: NODE_WIDTH, height: NODE_HEIGHT });
   for (const [from, to] of edges) graph.setEdge(from, to);
   dagre.layout(graph);
-  const { width = 0, height = 0 } = graph.graph();
+  // What dagre's types leave open: a placed node has its middle, an edge its bends, the graph its size.
+  const middleOf = (name: string) => graph.node(name) as Point;
+  const bendsOf = (from: string, to: string) => (graph.edge(from, to) as { points?: Point[] }).points ?? [];
+  const size = graph.graph() as { width?: number; height?: number };
   return {
     nodes: nodes.map((name) => {
-      const { x, y } = graph.node(name);
+      const { x, y } = middleOf(name);
       return { name, x: x - NODE_WIDTH / 2, y: y - NODE_HEIGHT / 2 };
     }),
     edges: graph.edges().map(({ v, w }) => {
-      const [from, to] = [graph.node(v), graph.node(w)];
+      const [from, to] = [middleOf(v), middleOf(w)];
       // From the middle of the right side to the middle of the left one; in between as dagre leads around other steps.
-      const between = (graph.edge(v, w).points ?? []).slice(1, -1);
+      const between = bendsOf(v, w).slice(1, -1);
       const points = [{ x: from.x + NODE_WIDTH / 2, y: from.y }, ...between, { x: to.x - NODE_WIDTH / 2, y: to.y }];
       return { from: v, to: w, path: curve(points) };
     }),
-    width,
-    height,
+    width: size.width ?? 0,
+    height: size.height ?? 0,
   };
 }

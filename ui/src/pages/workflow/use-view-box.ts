@@ -24,6 +24,19 @@ function whole(layout: { width: number; height: number }): Box {
   return { x: 0, y: 0, width: Math.max(layout.width, 300), height: Math.max(layout.height, 150) };
 }
 
+/** A small graph fills the view; of a large one its beginning is shown at a size that can be read. */
+function firstView({ clientWidth, clientHeight }: Element, layout: { width: number; height: number }): Box {
+  const fits = Math.max(layout.width / clientWidth, layout.height / clientHeight);
+  const scale = Math.max(CLOSEST * 1.6, Math.min(fits, READABLE));
+  const [width, height] = [clientWidth * scale, clientHeight * scale];
+  return {
+    x: layout.width < width ? (layout.width - width) / 2 : 0,
+    y: (layout.height - height) / 2,
+    width,
+    height,
+  };
+}
+
 function scaled(box: Box, factor: number, x = box.x + box.width / 2, y = box.y + box.height / 2): Box {
   return {
     x: x - (x - box.x) * factor,
@@ -41,17 +54,10 @@ export function useViewBox(svg: RefObject<SVGSVGElement | null>, layout: { width
   useEffect(() => {
     const element = svg.current;
     if (!element) return;
-    const { clientWidth, clientHeight } = element;
-    // A small graph fills the view; of a large one its beginning is shown at a size that can be read.
-    const fits = Math.max(layout.width / clientWidth, layout.height / clientHeight);
-    const scale = Math.max(CLOSEST * 1.6, Math.min(fits, READABLE));
-    const [width, height] = [clientWidth * scale, clientHeight * scale];
-    setBox({
-      x: layout.width < width ? (layout.width - width) / 2 : 0,
-      y: (layout.height - height) / 2,
-      width,
-      height,
-    });
+    // The size of the view is known once it is on screen; a person's own choice of what to see stays.
+    const sizes = new ResizeObserver(() => setBox((before) => before ?? firstView(element, layout)));
+    sizes.observe(element);
+    return () => sizes.disconnect();
   }, [svg, layout]);
 
   useEffect(() => {

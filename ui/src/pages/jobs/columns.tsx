@@ -39,18 +39,28 @@ function Waited({ job }: { job: Job }) {
   return Date.parse(job.run_after) > now ? <Instant at={job.run_after} /> : <Elapsed since={due} />;
 }
 
+/** Leads to the job too: on a phone there is no room for its id. */
+function Kind({ job }: { job: Job }) {
+  return (
+    <Link href={`/jobs/${job.id}`} title={job.kind} className={styles.kind}>
+      {job.kind}
+    </Link>
+  );
+}
+
 export const COLUMNS: readonly Column<Job>[] = [
   {
     key: "id",
     title: title.id,
     width: "10.5rem",
+    hideBelow: "phone",
     cell: (job) => (
       <Link href={`/jobs/${job.id}`} className={styles.id ?? ""}>
         {job.id}
       </Link>
     ),
   },
-  { key: "kind", title: title.kind, cell: (job) => <span title={job.kind}>{job.kind}</span> },
+  { key: "kind", title: title.kind, cell: (job) => <Kind job={job} /> },
   { key: "state", title: title.state, width: "12.5rem", cell: (job) => <StateCell job={job} /> },
   { key: "lane", title: title.lane, width: "6rem", hideBelow: "laptop", cell: (job) => job.lane ?? words.none },
   {

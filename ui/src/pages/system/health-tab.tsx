@@ -60,7 +60,9 @@ function factsOf(status: SystemStatus): (readonly [string, string])[] {
     [facts.notify, percentText(status.notify_queue)],
     [
       facts.oldest,
-      oldest === null ? facts.noOldest : facts.oldestText(durationText(oldest.open_for), oldest.who, String(oldest.pid)),
+      oldest === null
+        ? facts.noOldest
+        : facts.oldestText(durationText(oldest.open_for), oldest.who, String(oldest.pid)),
     ],
   ];
 }

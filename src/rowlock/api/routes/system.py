@@ -14,7 +14,7 @@ from rowlock.api.routing import Routes
 from rowlock.api.schemas.fields import INSTANT, LATER
 from rowlock.api.schemas.system import (
     ChangesAnswer,
-    DeployAnswer,
+    DeployMarkerAnswer,
     DeploysAnswer,
     DoctorAnswer,
     SystemAnswer,
@@ -48,7 +48,7 @@ async def list_deploys(desk: CurrentDesk, since: From = None, until: To = None, 
     """The first worker of each version of the application, with failure rates before and after; 31 days by default."""
     end = _end(until)
     found = await desk.system.deploys(since or _before(end, 31), end, limit=limit)
-    return DeploysAnswer(items=[DeployAnswer.of(deploy) for deploy in found])
+    return DeploysAnswer(items=[DeployMarkerAnswer.of(deploy) for deploy in found])
 
 
 @routes.get(

@@ -169,7 +169,7 @@ class EndsAroundAnswer(Answer):
         return cls(ended=around.ended, failed=around.failed, failure_rate=around.failure_rate)
 
 
-class DeployAnswer(Answer):
+class DeployMarkerAnswer(Answer):
     """The first worker of a version of the application."""
 
     version: Annotated[str, doc("ROWLOCK_APP_VERSION of the worker, or the version of Rowlock.", "2026.11.3")]
@@ -179,7 +179,7 @@ class DeployAnswer(Answer):
     after: Annotated[EndsAroundAnswer, doc("The hour after, as far as it has passed.")]
 
     @classmethod
-    def of(cls, deploy: Deploy) -> DeployAnswer:
+    def of(cls, deploy: Deploy) -> DeployMarkerAnswer:
         """From the desk's value."""
         return cls(
             version=deploy.version,
@@ -193,7 +193,7 @@ class DeployAnswer(Answer):
 class DeploysAnswer(Answer):
     """Deploys of a span."""
 
-    items: Annotated[list[DeployAnswer], doc("Deploys, the newest first.")]
+    items: Annotated[list[DeployMarkerAnswer], doc("Deploys, the newest first.")]
 
 
 class ChangeAnswer(Answer):

@@ -41,6 +41,7 @@ SLOW = {
     "fuzz": "hundreds of strange inputs for every door",
     "browser": "drives a real browser against real servers",
     "dashboard/pages": "opens every page of the dashboard in a real browser",
+    "dashboard/test_shell.py": "walks through the dashboard in a real browser, and restarts its server",
     "bench": "runs the benchmark's scenes and installs an environment",
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
     "store/test_embedded.py": "starts and kills servers, as two users",

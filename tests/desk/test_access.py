@@ -15,6 +15,7 @@ from rowlock.desk.guard import NEEDS, RequiredPermission
 from rowlock.errors import OperationNotFound, RuleNotFound
 from rowlock.model.access import ALL, SYSTEM
 from rowlock.model.count import Count
+from rowlock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,6 +73,24 @@ TABLE: dict[str, Line] = {
         STAFF, lambda d, job: d.jobs.bulk("retry", ids=[job], filter_hash="x", expected_max=1), Permission.RETRY
     ),
     "jobs.signal": Line(STAFF, lambda d, job: d.jobs.signal(job, "go")),
+    "jobs.counts": Line(ALL_ROLES, lambda d, _: d.jobs.counts()),
+    "jobs.previous": Line(ALL_ROLES, lambda d, job: d.jobs.previous(job)),
+    "jobs.relatives": Line(ALL_ROLES, lambda d, job: d.jobs.relatives(job)),
+    "jobs.suggest": Line(ALL_ROLES, lambda d, _: d.jobs.suggest("st")),
+    "failures.list": Line(ALL_ROLES, lambda d, _: d.failures.list()),
+    "failures.get": Line(ALL_ROLES, lambda d, _: d.failures.get("x")),
+    "failures.mute": Line(STAFF, lambda d, _: d.failures.mute("x")),
+    "failures.unmute": Line(STAFF, lambda d, _: d.failures.unmute("x")),
+    "views.list": Line(ALL_ROLES, lambda d, _: d.views.list()),
+    "views.get": Line(ALL_ROLES, lambda d, _: d.views.get(1)),
+    "views.create": Line(ALL_ROLES, lambda d, _: d.views.create("mine")),
+    "views.change": Line(ALL_ROLES, lambda d, _: d.views.change(1, name="yours")),
+    "views.delete": Line(ALL_ROLES, lambda d, _: d.views.delete(1)),
+    "stats.kind": Line(STAFF, lambda d, _: d.stats.kind("greet")),
+    "system.status": Line(STAFF, lambda d, _: d.system.status()),
+    "system.examine": Line(STAFF, lambda d, _: d.system.examine(Settings("postgresql://nowhere/x"))),
+    "system.deploys": Line(STAFF, lambda d, _: d.system.deploys(LONG_AGO, LATER)),
+    "system.changes": Line(ADMIN, lambda d, _: d.system.changes(LONG_AGO, LATER)),
     "workflows.get": Line(ALL_ROLES, lambda d, _: d.workflows.get(1)),
     "workflows.list": Line(ALL_ROLES, lambda d, _: d.workflows.list()),
     "workflows.wait": Line(ALL_ROLES, lambda d, _: d.workflows.wait(1, timeout=0.01)),

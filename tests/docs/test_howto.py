@@ -181,7 +181,7 @@ async def test_access(database_url: str) -> None:
     await page.run()
     try:
         assert page.printed == page.promised
-        assert len(page.promised) == 8
+        assert len(page.promised) == 9
     finally:
         await page.close()
 

@@ -116,7 +116,8 @@ async def test_an_embed_token_opens_no_other_route(make_rest: Callable[..., Rest
                 continue
             method = next(iter(route.methods or ()))
             path = route.path.replace(":path}", "}")
-            names = dict.fromkeys(("name", "kind", "worker", "token_id", "operation_id", "rule_id", "key"), "1")
+            named = ("name", "kind", "worker", "token_id", "operation_id", "rule_id", "key", "fingerprint", "view_id")
+            names = dict.fromkeys(named, "1")
             names |= {"job_id": job["id"], "workflow_id": ids.encode_workflow(1)}
             answer = await client.request(method, path.format(**names))
             assert answer.status_code in (401, 422), (method, path, answer.text)

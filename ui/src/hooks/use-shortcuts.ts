@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { readStored } from "./use-stored";
 
 type Shortcut = (event: KeyboardEvent) => unknown;
@@ -19,7 +19,8 @@ function isTyping(target: EventTarget | null): boolean {
  */
 export function useShortcuts(shortcuts: Record<string, Shortcut | undefined>): void {
   const current = useRef(shortcuts);
-  useEffect(() => {
+  // Before the page is painted: a key that is pressed at sight of a row finds that row.
+  useLayoutEffect(() => {
     current.current = shortcuts;
   });
   useEffect(() => {

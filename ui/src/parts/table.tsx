@@ -44,6 +44,8 @@ export function Table<Row>(props: TableProps<Row>) {
   const { label, rows, columns, rowKey, onOpen, onEnd, selected, dense = false } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [cursor, setCursor] = useState<string | null>(null);
+  // The cursor at once: keys that are pressed quickly come before the next draw.
+  const place = useRef<string | null>(null);
   const [margin, setMargin] = useState(0);
   const virtual = rows.length > VIRTUAL_ABOVE;
 
@@ -75,32 +77,39 @@ export function Table<Row>(props: TableProps<Row>) {
     if (onEnd && rows.length > 0 && last >= rows.length - 20) onEnd();
   }, [last, onEnd, rows.length]);
 
-  const index = rows.findIndex((row) => rowKey(row) === cursor);
+  const indexNow = () => rows.findIndex((row) => rowKey(row) === place.current);
+  const put = (key: string) => {
+    place.current = key;
+    setCursor(key);
+  };
   const moveTo = (next: number) => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, next))];
     if (row === undefined) return;
     const key = rowKey(row);
-    setCursor(key);
+    put(key);
     if (virtual) virtualizer.scrollToIndex(rows.indexOf(row), { align: "auto" });
     requestAnimationFrame(() => {
       const element = body.current?.querySelector<HTMLElement>(`tr[data-key="${CSS.escape(key)}"]`);
       element?.focus({ preventScroll: virtual });
     });
   };
-  const at = (): Row | undefined => rows[index];
+  const at = (): Row | undefined => rows[indexNow()];
 
   useShortcuts({
-    j: () => moveTo(index + 1),
-    k: () => moveTo(index < 0 ? 0 : index - 1),
-    ArrowDown: (event) => focusedInside(body.current, event) && moveTo(index + 1),
-    ArrowUp: (event) => focusedInside(body.current, event) && moveTo(index - 1),
+    j: () => moveTo(indexNow() + 1),
+    k: () => moveTo(Math.max(0, indexNow() - 1)),
+    ArrowDown: (event) => focusedInside(body.current, event) && moveTo(indexNow() + 1),
+    ArrowUp: (event) => focusedInside(body.current, event) && moveTo(indexNow() - 1),
     x: () => withRow(at(), (row) => props.onSelect?.(row, false)),
     X: () => withRow(at(), (row) => props.onSelect?.(row, true)),
     Enter: (event) => {
-      if (event.target instanceof HTMLTableRowElement) withRow(at(), (row) => onOpen?.(row));
+      // The row gets the focus with the next frame; a quicker Enter is still the page's own.
+      if (event.target instanceof HTMLTableRowElement || event.target === document.body)
+        withRow(at(), (row) => onOpen?.(row));
     },
-    ...(props.onKey &&
-      Object.fromEntries(["a", "c", "r"].map((key) => [key, () => withRow(at(), (row) => props.onKey?.(key, row))]))),
+    a: () => withRow(at(), (row) => props.onKey?.("a", row)),
+    c: () => withRow(at(), (row) => props.onKey?.("c", row)),
+    r: () => withRow(at(), (row) => props.onKey?.("r", row)),
   });
 
   useEffect(() => {
@@ -114,7 +123,7 @@ export function Table<Row>(props: TableProps<Row>) {
       const key = target.closest<HTMLElement>("tr[data-key]")?.dataset.key;
       const row = rows.find((each) => rowKey(each) === key);
       if (row === undefined || key === undefined) return;
-      setCursor(key);
+      put(key);
       if (event.shiftKey && props.onSelect) props.onSelect(row, true);
       else onOpen?.(row);
     };

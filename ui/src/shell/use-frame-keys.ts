@@ -12,11 +12,12 @@ const PATIENCE = 1200;
 export function useFrameKeys({ onPalette, onHelp }: { onPalette: () => void; onHelp: () => void }): void {
   const [, navigate] = useLocation();
   const live = useLive();
-  const goes = useRef(0);
+  // When g was pressed. Events count from the load of the page, so 0 would be a g at its load.
+  const goes = useRef(-Infinity);
 
   const go = (key: string) => (event: KeyboardEvent) => {
     if (event.timeStamp - goes.current > PATIENCE) return false;
-    goes.current = 0;
+    goes.current = -Infinity;
     const entry = NAVIGATION.find((each) => each.key === key);
     if (!entry) return false;
     event.preventDefault();

@@ -23,7 +23,8 @@ class Shop:
 
     def __init__(self, url: str, name: str, isolation: str = "READ COMMITTED") -> None:
         self.app = Rowlock(url)
-        self.running, self.go, self.held, self.commit = (asyncio.Event() for _ in range(4))
+        self.running, self.go, self.held, self.commit, self.end = (asyncio.Event() for _ in range(5))
+        self.end.set()
         self.raised: list[BaseException] = []
 
         @self.app.job
@@ -38,6 +39,7 @@ class Shop:
                         self.held.set()
                         await self.commit.wait()
                     await caller.commit()
+                    await self.end.wait()
                 except Exception as error:
                     self.raised.append(error)
                     raise
@@ -92,6 +94,7 @@ async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(
     monkeypatch.setattr(executor, "BRIEF", 60.0)  # a slow machine takes its time
     shop = Shop(database_url, name)
     shop.go.set()
+    shop.end.clear()
     async with shop.open() as observer:
         job = await shop.order.enqueue(1)
         await in_time(shop.held.wait())
@@ -109,7 +112,7 @@ async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(
         assert not stopping.done()
         assert await observer.fetchval("SELECT count(*) FROM orders") == 0
         shop.commit.set()
-        # It queued for the row before the job could finish, so it comes first: the rows are safe, the job is stopped.
+        # The handler has committed and has not ended: the rows are safe, the job is stopped.
         assert (await in_time(stopping)).state == "cancelled"
         assert await observer.fetchval("SELECT count(*) FROM orders") == 1
     assert shop.raised == []

@@ -149,4 +149,6 @@ def test_no_sequence_of_requests_breaks_a_route_or_its_description(served: tuple
     flows = {"GET /api/v1/workflows/{workflow_id}"} | {
         f"POST /api/v1/workflows/{{workflow_id}}/{order}" for order in ("cancel", "retry")
     }
-    assert flows <= reached, {one: n for one, n in answered.items() if "workflow" in one[0]}
+    # 409: the workflow is there, and an earlier request has ended it.
+    answering = {label for label, status in answered if status < 300 or status == 409}
+    assert flows <= answering, {one: n for one, n in answered.items() if "workflow" in one[0]}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
 from tests.factories import several
+from tests.waiting import eventually
 
 from rowlock.errors import InvalidOption
 from rowlock.model import ids
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     import httpx
     from tests.api.conftest import Rest
     from tests.factories import Store
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
 
 
 def error(message: str, kind: str) -> str:
@@ -200,3 +206,22 @@ async def test_orders_and_limits_that_there_are_not_are_refused(rest: Rest) -> N
         await rest.app.failures.list(limit=0)
     with pytest.raises(InvalidOption, match="window must be longer than 0"):
         await rest.app.failures.list(window="0s")
+
+
+async def test_a_group_is_muted_after_the_failures_that_are_being_counted(rest: Rest) -> None:
+    await fail(rest, "x", tenant="acme")
+    async with rest.client() as client:
+        (group,) = await groups(client)
+        await fail(rest, "x", tenant="acme")
+        counting = await asyncpg.connect(rest.store.database.url)
+        try:
+            transaction = counting.transaction()
+            await transaction.start()
+            assert await counting.fetchval("SELECT rowlock.failures_fold(10, 500)") == 1
+            muting = asyncio.create_task(client.post(f"/failures/{group['fingerprint']}/mute", json={}))
+            await eventually(lambda: rest.store.value(WAITING))
+            assert not muting.done()
+            await transaction.commit()
+            assert (await muting).json()["failed"] == 2
+        finally:
+            await counting.close()

@@ -5,6 +5,10 @@
 -- A group has a row per tenant. A caller of no tenant who does not see all jobs has none.
 (:sees_all::boolean OR g.tenant = :tenant::text)
 
+-- fragment: failures_lock
+-- As failures_fold takes it, so that one transaction at a time writes rows of several groups or tenants.
+SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0))
+
 -- name: failure_groups
 -- The rows of all tenants that the caller sees, as one group each. The traceback stays where it is: it is long, and lists do not
 -- show it. within: failures since :since.
@@ -42,12 +46,12 @@ WHERE h.fingerprint = ANY (:fingerprints::text[]) AND h.since >= :since::timesta
 -- name: failure_mute
 -- A group that is muted already keeps who muted it and when. A group has a row per tenant, which failures_fold writes in
 -- another order: each comes after the other's commit.
-WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0)))
+WITH alone AS MATERIALIZED ({failures_lock})
 UPDATE {schema}.failure_groups g SET muted_at = clock_timestamp(), muted_by = :by_whom::text, note = :note::text
 FROM alone WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NULL RETURNING g.kind
 
 -- name: failure_unmute
 -- The end of failure_mute.
-WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0)))
+WITH alone AS MATERIALIZED ({failures_lock})
 UPDATE {schema}.failure_groups g SET muted_at = NULL, muted_by = NULL, note = NULL
 FROM alone WHERE g.fingerprint = :fingerprint::text AND {own_failures} AND g.muted_at IS NOT NULL RETURNING g.kind

@@ -392,7 +392,7 @@ SELECT {schema}.failures_fold(:batch::integer, :groups::integer) AS folded
 -- name: prune_failures
 -- Counts by their index on time; groups are few and read whole. Run when a minute of counts has been pruned, so once a
 -- minute at most. Not beside failures_fold, which writes the same rows in another order.
-WITH alone AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended('{schema}.failures', 0))),
+WITH alone AS MATERIALIZED ({failures_lock}),
 hours AS (DELETE FROM {schema}.failures_by_hour h USING alone WHERE h.since < now() - interval '31 days' RETURNING 1),
 groups AS (DELETE FROM {schema}.failure_groups g USING alone WHERE g.last_seen < now() - interval '31 days' RETURNING 1)
 SELECT (SELECT count(*) FROM hours) AS hours, (SELECT count(*) FROM groups) AS groups

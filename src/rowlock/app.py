@@ -143,7 +143,7 @@ class Rowlock:
         self._database: Database | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
-        self._bridge = Bridge()
+        self._bridge = Bridge(warns=True)
         self._extensions = extensions = Extensions()
         self.handlers = extensions.handlers
         self._events = extensions.events

@@ -564,10 +564,15 @@ class Rowlock:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it."""
-        async with self.worker():
-            yield
-        await self.close()
+        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it.
+
+        With a lifespan of the host's own, or several applications: rowlock.contrib.asgi.lifespans().
+        """
+        try:
+            async with self.worker():
+                yield
+        finally:
+            await self.close()
 
     def start_worker(
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None

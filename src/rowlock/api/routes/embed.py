@@ -188,6 +188,7 @@ async def stream_embedded_job(
     except Problem:
         stream.close()
         raise
+    door.stream_opens()
 
     async def may_read() -> bool:
         await door.app.identity.by_embed_token(caller.token)

@@ -177,6 +177,7 @@ def _served(
     except Problem:
         stream.close()
         raise
+    door.stream_opens()
 
     async def may_read() -> bool:
         return await door.principal(request) == desk.principal

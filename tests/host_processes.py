@@ -19,7 +19,7 @@ from tests.waiting import PATIENCE, eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-TOKEN = "test-token-of-this-host"
+TOKEN = "test-token-of-this-host"  # noqa: S105 - of servers of this machine
 
 
 @dataclass

@@ -42,6 +42,7 @@ from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
+from rowlock.store.driver import password as passwords
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
 
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
+    from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
 
 logger = logging.getLogger("rowlock")
@@ -128,8 +130,15 @@ class Rowlock:
         engine: object | None = None,
         schema: str | None = None,
         settings: Settings | None = None,
+        password: Password | None = None,
     ) -> None:
-        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
+
+        password: a function, async or not, that is called for every new connection: for tokens of a cloud and
+        passwords that are rotated.
+        """
+        passwords.checked(password)
+        self._password = password
         if engine is not None:
             if database_url is not None:
                 message = "database_url and engine were both given. Pass one of them."
@@ -472,7 +481,11 @@ class Rowlock:
             if self._database is None:
                 url = self.settings.database_url or self._start_embedded()
                 self._database = Database(
-                    url, schema=self.settings.schema, direct_url=self.settings.direct_url, pooled=self.settings.pooled
+                    url,
+                    schema=self.settings.schema,
+                    direct_url=self.settings.direct_url,
+                    pooled=self.settings.pooled,
+                    password=None if self._embedded else self._password,
                 )
             return self._database
 
@@ -491,17 +504,19 @@ class Rowlock:
         """Upgrade the schema to the version that this code needs; returns the migrations applied."""
         from rowlock.store.schema import migrate
 
-        return await migrate.upgrade(self.database().url, self.settings.schema)
+        return await migrate.upgrade(self.database())
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
         """For tests: use other settings, and the database they name, until the returned function is called.
 
         The database of before stays open and is used again afterwards.
         """
-        before = self._point_at(settings, None, None)
+        before, password = self._point_at(settings, None, None), self._password
+        self._password = None  # that of another server
 
         def back() -> None:
             self._point_at(*before)
+            self._password = password
 
         return back
 

@@ -57,21 +57,21 @@ async def lines_of(client: httpx.AsyncClient, path: str, seen: list[str]) -> Non
 async def test_a_host_with_open_streams_stops_at_once(
     command: tuple[str, ...], database_url: str, tmp_path: Path
 ) -> None:
-    async with served(tmp_path, HOST, *command, database_url=database_url, alive="/ops/healthz") as host:
-        async with host.client() as client:
-            made = await client.post("/ops/api/v1/jobs", json={"kind": "greet", "args": {"name": "x"}, "run_in": "1h"})
-            assert made.status_code == 202, made.text
-            seen: list[list[str]] = [[], []]
-            paths = ("/ops/api/v1/events", f"{made.headers['location']}/stream")
-            readers = [asyncio.create_task(lines_of(client, *each)) for each in zip(paths, seen, strict=True)]
+    hosted = served(tmp_path, HOST, *command, database_url=database_url, alive="/ops/healthz")
+    async with hosted as host, host.client() as client:
+        made = await client.post("/ops/api/v1/jobs", json={"kind": "greet", "args": {"name": "x"}, "run_in": "1h"})
+        assert made.status_code == 202, made.text
+        seen: list[list[str]] = [[], []]
+        paths = ("/ops/api/v1/events", f"{made.headers['location']}/stream")
+        readers = [asyncio.create_task(lines_of(client, *each)) for each in zip(paths, seen, strict=True)]
 
-            async def both_began() -> bool:
-                return all(seen)
+        async def both_began() -> bool:
+            return all(seen)
 
-            await eventually(both_began)
-            # A stream lasts 55 s unless it is ended; uvicorn alone would wait for that long.
-            assert await asyncio.to_thread(host.stop) < 20
-            await asyncio.gather(*readers)
+        await eventually(both_began)
+        # A stream lasts 55 s unless it is ended; uvicorn alone would wait for that long.
+        assert await asyncio.to_thread(host.stop) < 20
+        await asyncio.gather(*readers)
     assert "Traceback" not in host.told()
 
 

@@ -37,9 +37,7 @@ class StopSignals:
                 signal.signal(number, handler)
         return True
 
-    def _heard(
-        self, before: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
-    ) -> None:
+    def _heard(self, before: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None) -> None:
         self._callback()
         before(number, frame)
 

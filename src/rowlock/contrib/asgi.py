@@ -1,8 +1,8 @@
 """Lifespans side by side, for frameworks that take a single one, such as Starlette and FastAPI.
 
-    from rowlock.contrib.asgi import lifespans
+from rowlock.contrib.asgi import lifespans
 
-    host = FastAPI(lifespan=lifespans(own_lifespan, app.lifespan))
+host = FastAPI(lifespan=lifespans(own_lifespan, app.lifespan))
 """
 
 from __future__ import annotations

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from rowlock.model.size import Size
     from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
+    from rowlock.store.replica import ReadReplica
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
@@ -148,6 +149,7 @@ class Rowlock:
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.tasks: dict[str, BaseTask[..., object]] = {}
         self._database: Database | None = None
+        self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
         self._bridge = Bridge()
@@ -157,7 +159,7 @@ class Rowlock:
         self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
+        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit, self._reads)
         self._own_desk = AppDesk(self._resources, self._bridge)
 
     # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
@@ -489,6 +491,18 @@ class Rowlock:
                 )
             return self._database
 
+    def _reads(self) -> Database:
+        """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""
+        database = self.database()
+        if self.settings.replica_url is None:
+            return database
+        with self._opening:
+            if self._replica is None or self._replica.primary is not database:
+                from rowlock.store.replica import ReadReplica
+
+                self._replica = ReadReplica(database, self.settings.replica_url, max_lag=self.settings.replica_lag)
+            return self._replica
+
     def _start_embedded(self) -> str:
         from rowlock.store import embedded
         from rowlock.store.schema import migrate
@@ -549,6 +563,8 @@ class Rowlock:
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
             await self._locks.close()
             await self._database.close()
+        if self._replica is not None:
+            await self._replica.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""

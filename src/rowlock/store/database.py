@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import weakref
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -120,6 +120,9 @@ def plain_url(url: str) -> str:
 class Database:
     """Connections to one database and schema, for any number of event loops."""
 
+    _session_attributes: ClassVar = "read-write"
+    """Which server is wanted where the URL names several."""
+
     def __init__(
         self,
         url: str,
@@ -132,8 +135,9 @@ class Database:
         """password: a function that is asked for every new connection; it wins over the URL, and may be a string."""
         self.url = plain_url(url)
         self.direct_url = plain_url(direct_url) if direct_url else self.url
-        self._password = password
-        self._hosts, self._direct_hosts = Hosts(self.url), Hosts(self.direct_url)
+        self.password = password
+        self._hosts = Hosts(self.url, self._session_attributes)
+        self._direct_hosts = Hosts(self.direct_url, self._session_attributes)
         self.pooled = pooled
         self.statements = Statements(schema)
         self.schema = schema
@@ -207,9 +211,9 @@ class Database:
 
     async def _dial(self, hosts: Hosts, **options: Any) -> Connection[Record]:  # noqa: ANN401 - the driver's
         """Connect to the first of the hosts that fits, within _CONNECT_SECONDS for all of them together."""
-        if self._password is not None:
+        if self.password is not None:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                options["password"] = await passwords.current(self._password)
+                options["password"] = await passwords.current(self.password)
         for left in reversed(range(len(hosts))):
             try:
                 return await asyncpg.connect(hosts.url, timeout=_CONNECT_SECONDS / len(hosts), **options)
@@ -221,7 +225,7 @@ class Database:
 
     def past_pooler(self) -> Database:
         """The same database without the pooler: a migration holds a session's lock."""
-        return Database(self.direct_url, schema=self.schema, password=self._password)
+        return Database(self.direct_url, schema=self.schema, password=self.password)
 
     @contextlib.asynccontextmanager
     async def connection(self, *, watched: bool = False) -> AsyncIterator[Connection[Record]]:

@@ -16,8 +16,9 @@ class Hosts:
     up every time. So after such a try the next host comes first.
     """
 
-    def __init__(self, url: str) -> None:
-        self._url, self._first = url, 0
+    def __init__(self, url: str, wanted: str = "read-write") -> None:
+        """wanted: target_session_attrs of several hosts, unless the URL or PGTARGETSESSIONATTRS says."""
+        self._url, self._wanted, self._first = url, wanted, 0
         parts = urlsplit(url)
         self._user, at, listed = parts.netloc.rpartition("@")
         self._user += at
@@ -30,14 +31,14 @@ class Hosts:
 
     @property
     def url(self) -> str:
-        """The URL. With several hosts the one that accepts writes is wanted, unless it says otherwise."""
+        """The URL; with several hosts it says which of them is wanted."""
         if len(self) == 1:
             return self._url
         turn = self._first % len(self)
         hosts = ",".join([*self._names[turn:], *self._names[:turn]])
         query = dict(self._query)
         if _ATTRIBUTES not in query and "PGTARGETSESSIONATTRS" not in os.environ:
-            query[_ATTRIBUTES] = "read-write"
+            query[_ATTRIBUTES] = self._wanted
         if self._in_query:
             query["host"] = hosts
         netloc = self._user + ("" if self._in_query else hosts)

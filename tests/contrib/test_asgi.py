@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from rowlock import ConfigurationError, Rowlock
-from rowlock.contrib.asgi import lifespans
+from rowlock.contrib.asgi import lifespans, mounted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -86,3 +86,28 @@ async def test_the_transport_answers_while_the_lifespan_lasts(database_url: str)
         transport = httpx.ASGITransport(host)
         async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
             assert (await client.get("/")).json() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"path": "/jobs/", "raw_path": b"/ops/jobs"}, "/ops/jobs"),
+        ({"path": "/a b", "raw_path": b"/ops/a%20b?x=1"}, "/ops/a b"),
+        ({"path": "/jobs"}, "/ops/jobs"),
+        ({"path": "/jobs", "root_path": "/proxy"}, "/proxy/ops/jobs"),
+    ],
+)
+async def test_a_mounted_application_learns_where_it_is(given: dict[str, Any], path: str) -> None:
+    seen: list[Any] = []
+
+    async def application(scope: Any, _receive: Any, _send: Any) -> None:  # noqa: ANN401 - of ASGI
+        seen.append((scope["root_path"], scope["path"]))
+
+    await mounted(application, "/ops")({"type": "http", **given}, None, None)
+    assert seen == [(given.get("root_path", "") + "/ops", path)]
+
+
+@pytest.mark.parametrize("at", ["ops", "/ops/", "/"])
+def test_a_mount_is_a_path(at: str) -> None:
+    with pytest.raises(ConfigurationError, match="begins with a slash and does not end with one"):
+        mounted(FastAPI(), at)

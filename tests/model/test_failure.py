@@ -70,13 +70,13 @@ async def test_the_trace_of_an_attempt_begins_in_the_handler(database_url: str) 
             json.loads("{")
 
         async with app.worker():
-            for task in (explode, explode_in_a_thread):
+            for name, task in (("explode", explode), ("explode_in_a_thread", explode_in_a_thread)):
                 job = await task.enqueue()
                 with pytest.raises(JobFailed):
                     await job.wait(timeout=60)
-                trace = str(((await app.jobs.get(job.id)).error or {})["traceback"])
+                trace = str(((await app.jobs.get(job.id)).errors or {})["traceback"])
                 first = next(line for line in trace.splitlines() if line.strip().startswith("File "))
-                assert first.strip().endswith(f"in {task.name}"), trace
+                assert first.strip().endswith(f"in {name}"), trace
                 assert "json/decoder.py" in trace
 
 

@@ -66,7 +66,8 @@ async def test_a_lane_that_no_worker_serves_is_named(cli: Cli) -> None:
     lines = await said(process.stderr, "no worker serves lane")
     assert "no worker serves lane default (count, explode, hold, login, pay): --lanes leaves it out here" in lines[-1]
     other = await cli.start("worker", "--app", "tasks:app", "--lanes", "default")
-    beginning = await said(other.stderr, "lane default")
+    await cli.enqueue("explode")
+    beginning = await said(other.stderr, "! failed")  # it has looked around by then
     for each in (other, process):
         each.send_signal(signal.SIGTERM)
     ends = [await ended(other), await ended(process)]

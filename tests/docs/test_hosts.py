@@ -91,7 +91,13 @@ async def test_the_job_is_committed_before_the_answer_is_sent(
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+        }
         scope |= {"path": "/orders/7", "raw_path": b"/orders/7", "root_path": "", "query_string": b"", "headers": []}
         await host({**scope, "client": ("127.0.0.1", 1), "server": ("localhost", 80)}, receive, send)
         assert seen == [1]

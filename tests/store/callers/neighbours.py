@@ -167,7 +167,8 @@ class AsyncAlchemy:
         self._engine = engine
 
     async def write(self, number: int) -> None:
-        await self.joins.execute(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
+        run = getattr(self.joins, "exec", self.joins.execute)  # SQLModel's name for it
+        await run(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
 
     async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         return await task.options(session=self.joins).enqueue(number)

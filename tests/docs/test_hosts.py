@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import httpx
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import test_utils
 from sqlalchemy.orm import close_all_sessions
 from sqlmodel import SQLModel
 from tests.docs.page import Page
@@ -115,7 +115,7 @@ async def test_litestar_and_aiohttp(database_url: str, raw: asyncpg.Connection[a
             async with client.stream("GET", f"{made.headers['location']}/stream") as stream:
                 assert "event: end" in [line async for line in stream.aiter_lines()]
             assert (await client.get("/ops/readyz")).status_code == 200
-        async with TestClient(TestServer(page.names["aiohttp_host"])) as other:
+        async with test_utils.TestClient(test_utils.TestServer(page.names["aiohttp_host"])) as other:
             made_there = await other.post("/orders/4")
             assert made_there.status == 202
             job = (await made_there.json())["job"]

@@ -83,8 +83,10 @@ async def test_a_rotated_password_reaches_a_running_worker(server: TcpServer) ->
                 session.execute("ALTER ROLE rowlock PASSWORD 'second'")
                 try:
                     current = "second"
-                    whose = "application_name LIKE 'rowlock:%'"
-                    session.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {whose}".encode())
+                    session.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                        "WHERE datname = current_database() AND application_name LIKE 'rowlock:%'"
+                    )
 
                     async def runs_again() -> bool:
                         try:
@@ -271,7 +273,10 @@ async def test_searches_and_statistics_are_read_on_the_replica_and_without_it_on
 
             await greet.enqueue("ada")
             await caught_up(primary, standby)
-            asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rowlock:client'"
+            asked = (
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND application_name = 'rowlock:client'"
+            )
             assert [job.kind for job in (await app.jobs.search("kind:greet")).items] == ["greet"]
             await every_statistic(app)
             with standby.session() as session:

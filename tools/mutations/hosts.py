@@ -11,7 +11,7 @@ REPLICA: Final = "store/replica.py"
 HOSTS: Final = "store/driver/hosts.py"
 OF_ALEMBIC: Final = "tests/contrib/test_alembic.py::test_"
 OF_SERVERS: Final = "tests/store/test_servers.py::test_"
-OF_STREAMS: Final = "tests/api/test_stop_signals.py::test_"
+OF_STREAMS: Final = "tests/api/streaming/test_stop_signals.py::test_"
 OF_ROUTES: Final = "tests/api/test_route_choice.py::test_"
 OF_THREADS: Final = "tests/flow/worker/test_worker_thread.py::test_"
 OF_READING: Final = f"{OF_SERVERS}searches_and_statistics_are_read_on_the_replica_and_without_it_on_the_primary"
@@ -26,14 +26,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the server's own handler of SIGTERM is not called",
-        "api/stop_signals.py",
+        "api/streaming/stop_signals.py",
         "        before(number, frame)\n",
         "",
         (f"{OF_STREAMS}the_handler_of_the_server_is_called_after_ours_and_comes_back",),
     ),
     Mutation(
         "a handler that came later is thrown out",
-        "api/stop_signals.py",
+        "api/streaming/stop_signals.py",
         "if signal.getsignal(number) is handler and isinstance",
         "if isinstance",
         (f"{OF_STREAMS}a_handler_that_stepped_before_ours_stays",),

@@ -12,9 +12,9 @@ from rowlock.api.auth.origins import AllowedOrigins
 from rowlock.api.auth.proxies import TrustedProxies
 from rowlock.api.auth.sessions import SessionAuth
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
-from rowlock.api.sse import LIFETIME
-from rowlock.api.stop_signals import StopSignals
-from rowlock.api.stream_limits import StreamLimits
+from rowlock.api.streaming.sse import LIFETIME
+from rowlock.api.streaming.stop_signals import StopSignals
+from rowlock.api.streaming.stream_limits import StreamLimits
 from rowlock.api.submit import JobSubmission
 from rowlock.desk import audit
 from rowlock.errors import ConfigurationError, DatabaseError, Forbidden, WaitTimeout

@@ -19,11 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from rowlock.api import invalid_requests, problems, sse
+from rowlock.api import invalid_requests, problems
 from rowlock.api.problems import Problem
 from rowlock.api.route_choice import RouteChoice
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.schemas.base import RENAMED
+from rowlock.api.streaming import sse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

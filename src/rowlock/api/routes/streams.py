@@ -20,7 +20,7 @@ from rowlock.api.schemas.lanes import LaneAnswer
 from rowlock.api.schemas.schedules import ScheduleAnswer
 from rowlock.api.schemas.stats import OverviewAnswer
 from rowlock.api.schemas.workers import WorkerAnswer
-from rowlock.api.sse import (
+from rowlock.api.streaming.sse import (
     KEEPALIVE,
     MEDIA_TYPE,
     RETRY,

@@ -12,7 +12,7 @@ import pytest
 from tests.host_processes import served
 from tests.waiting import eventually
 
-from rowlock.api.stop_signals import StopSignals
+from rowlock.api.streaming.stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

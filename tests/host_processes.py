@@ -80,7 +80,7 @@ async def served(
         return False
 
     try:
-        await eventually(answers)
+        await eventually(answers, within=2 * PATIENCE)  # it imports a framework, and opens the database
         yield host
     finally:
         if process.poll() is None:

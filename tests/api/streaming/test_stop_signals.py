@@ -47,6 +47,7 @@ async def lines_of(client: httpx.AsyncClient, path: str, seen: list[str]) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "command",
     [
@@ -85,14 +86,25 @@ def handler_of(number: signal.Signals, handler: object) -> Iterator[None]:
         signal.signal(number, before)
 
 
+class Streams:
+    """What an API does when it hears a signal."""
+
+    def __init__(self, heard: list[str] | None = None) -> None:
+        self._heard = [] if heard is None else heard
+
+    def close(self) -> None:
+        self._heard.append("streams")
+
+
 def test_the_handler_of_the_server_is_called_after_ours_and_comes_back() -> None:
     heard: list[str] = []
+    streams = Streams(heard)
 
     def server(_number: int, _frame: object) -> None:
         heard.append("server")
 
     with handler_of(signal.SIGTERM, server):
-        ours = StopSignals(lambda: heard.append("streams"))
+        ours = StopSignals(streams.close)
         assert ours.watch()
         assert ours.watch()
         signal.raise_signal(signal.SIGTERM)
@@ -102,8 +114,9 @@ def test_the_handler_of_the_server_is_called_after_ours_and_comes_back() -> None
 
 
 def test_a_handler_that_stepped_before_ours_stays() -> None:
+    streams = Streams()
     with handler_of(signal.SIGTERM, lambda *_: None):
-        ours = StopSignals(lambda: None)
+        ours = StopSignals(streams.close)
         ours.watch()
 
         def later(_number: int, _frame: object) -> None: ...
@@ -115,17 +128,43 @@ def test_a_handler_that_stepped_before_ours_stays() -> None:
 
 @pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
 def test_a_process_without_a_handler_keeps_its_default(handler: object) -> None:
+    streams = Streams()
     with handler_of(signal.SIGTERM, handler):
-        StopSignals(lambda: None).watch()
+        StopSignals(streams.close).watch()
         assert signal.getsignal(signal.SIGTERM) == handler
 
 
 def test_another_thread_changes_nothing() -> None:
     def server(_number: int, _frame: object) -> None: ...
 
-    answers: list[bool] = []
+    streams, answers = Streams(), list[bool]()
     with handler_of(signal.SIGTERM, server):
-        thread = threading.Thread(target=lambda: answers.append(StopSignals(lambda: None).watch()))
+        thread = threading.Thread(target=lambda: answers.append(StopSignals(streams.close).watch()))
         thread.start()
         thread.join()
         assert (answers, signal.getsignal(signal.SIGTERM)) == ([False], server)
+
+
+def test_the_handler_of_an_api_that_is_gone_is_left_out() -> None:
+    """A program that makes one API after the other, such as a test run, has no chain that grows."""
+    heard: list[str] = []
+
+    def server(_number: int, _frame: object) -> None:
+        heard.append("server")
+
+    with handler_of(signal.SIGTERM, server):
+        for _ in range(3):
+            StopSignals(Streams().close).watch()
+        streams = Streams(heard)
+        ours = StopSignals(streams.close)
+        ours.watch()
+        signal.raise_signal(signal.SIGTERM)
+        assert heard == ["streams", "server"]
+        ours.leave()
+        assert signal.getsignal(signal.SIGTERM) is server
+
+
+async def test_what_python_does_at_ctrl_c_stays() -> None:
+    streams, before = Streams(), signal.getsignal(signal.SIGINT)
+    StopSignals(streams.close).watch()
+    assert signal.getsignal(signal.SIGINT) is before

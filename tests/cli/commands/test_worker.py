@@ -66,13 +66,12 @@ async def test_a_lane_that_no_worker_serves_is_named(cli: Cli) -> None:
     lines = await said(process.stderr, "no worker serves lane")
     assert "no worker serves lane default (count, explode, hold, login, pay): --lanes leaves it out here" in lines[-1]
     other = await cli.start("worker", "--app", "tasks:app", "--lanes", "default")
-    await cli.enqueue("explode")
-    beginning = await said(other.stderr, "! failed")  # it has looked around by then
-    for each in (other, process):
-        each.send_signal(signal.SIGTERM)
-    ends = [await ended(other), await ended(process)]
-    assert [code for code, _, _ in ends] == [0, 0]
-    assert "no worker serves" not in "".join(beginning) + ends[0][2]
+    beginning = await said(other.stderr, "lane default")
+    other.send_signal(signal.SIGTERM)
+    code, _, rest = await ended(other)  # it has looked around by then, while the first one was there
+    process.send_signal(signal.SIGTERM)
+    assert (code, (await ended(process))[0]) == (0, 0)
+    assert "no worker serves" not in "".join(beginning) + rest
 
 
 async def test_json_logs_are_one_object_per_line_on_standard_output(cli: Cli) -> None:

@@ -73,6 +73,7 @@ def start_endless():
 
 START
 """
+pytestmark = pytest.mark.timeout(400)  # servers that start, work and stop
 START = 'tasks.start_worker(lanes={"ontology": 1})'
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 import threading
+import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    Handler = Callable[[int, FrameType | None], object]
+
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+_ASYNCIO: Final = "asyncio.runners"
 
 
 class StopSignals:
@@ -22,30 +26,53 @@ class StopSignals:
     """
 
     def __init__(self, callback: Callable[[], object]) -> None:
-        self._callback = callback
-        self._installed: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
+        """callback: a bound method, whose object is not kept alive by the handler."""
+        self._callback = weakref.WeakMethod(callback)
+        self._installed: dict[signal.Signals, _ChainedHandler] = {}
 
     def watch(self) -> bool:
         """Step before the handlers of now; False: not in the main thread, where alone that is possible."""
         if threading.current_thread() is not threading.main_thread():
             return False
         for number in _STOPPING:
-            before = signal.getsignal(number)
-            # Neither SIG_DFL, which ends the process at once, nor SIG_IGN, nor a handler that is not Python's.
-            if callable(before) and before is not self._installed.get(number):
-                self._installed[number] = handler = functools.partial(self._heard, before)
+            found = signal.getsignal(number)
+            if found is not self._installed.get(number) and (before := _server_of(found)) is not None:
+                self._installed[number] = handler = _ChainedHandler(self._callback, before)
                 signal.signal(number, handler)
         return True
-
-    def _heard(self, before: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None) -> None:
-        self._callback()
-        before(number, frame)
 
     def leave(self) -> None:
         """Put the handlers of before back, unless others have stepped before ours since."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number, handler in self._installed.items():
-            if signal.getsignal(number) is handler and isinstance(handler, functools.partial):
-                signal.signal(number, handler.args[0])
+        for number, ours in self._installed.items():
+            now: object = signal.getsignal(number)
+            if now is ours:
+                signal.signal(number, ours.before)
         self._installed.clear()
+
+
+@dataclass(eq=False, slots=True)
+class _ChainedHandler:
+    """The handler of one StopSignals, and the one that it calls next."""
+
+    callback: weakref.WeakMethod[Callable[[], object]]
+    before: Handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if (callback := self.callback()) is not None:
+            callback()
+        self.before(number, frame)
+
+
+def _server_of(handler: object) -> Handler | None:
+    """The handler to call after ours; None: none of a server.
+
+    Neither SIG_DFL, which ends the process at once, nor SIG_IGN, nor one that is not Python's; nor what Python itself
+    does at Ctrl-C. A chained handler of an API that is gone is left out.
+    """
+    while isinstance(handler, _ChainedHandler) and handler.callback() is None:
+        handler = handler.before
+    if not callable(handler) or handler is signal.default_int_handler:
+        return None
+    return None if getattr(getattr(handler, "func", handler), "__module__", "") == _ASYNCIO else handler

@@ -28,7 +28,7 @@ TESTED_ELSEWHERE: Final = {
     "api/routes/test_views.py": "model/saved_view",
     "api/routes/test_system.py": "desk/system model/system_status",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
-    "api/routes/test_streams.py": "api/sse",
+    "api/routes/test_streams.py": "api/streaming/sse",
     "cli/test_usage.py": "cli/command cli/context cli/root",
     "fuzz/test_cli.py": "cli/exit_codes",
     "cli/test_json.py": "cli/screen/records",
@@ -81,9 +81,10 @@ TESTED_ELSEWHERE: Final = {
     "flow/kinds/test_signature.py": "flow/kinds/declare flow/kinds/handler",
     "flow/kinds/test_schema.py": "flow/kinds/pydantic_schema",
     "flow/progress/test_context.py": "flow/progress/attempt_io flow/progress/channel store/jobs/progress",
+    "store/test_servers.py": "store/replica store/driver/hosts store/driver/password",
     "store/callers/test_guarded.py": "flow/progress/claim_guard store/callers/asyncpg store/callers/protocol"
     " store/callers/psycopg",
-    "flow/progress/test_sync_context.py": "flow/progress/sync_io flow/worker/worker_thread",
+    "flow/progress/test_sync_context.py": "flow/progress/sync_io",
     # A supervisor, its workers and the line between them.
     "flow/supervise/test_supervisor.py": "flow/supervise/control_line flow/supervise/worker_process"
     " flow/worker/process_replacement flow/worker/watchdog",

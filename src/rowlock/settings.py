@@ -35,6 +35,10 @@ class Settings:
     """None: the embedded PostgreSQL in data_dir."""
     direct_url: str | None = field(default=None, repr=False)
     """Connection for LISTEN and locks, where database_url leads through a transaction pooler."""
+    replica_url: str | None = field(default=None, repr=False)
+    """Streaming replica on which the desk's searches and statistics are read. None: on the primary."""
+    replica_lag: timedelta = timedelta(seconds=10)
+    """A replica that is further behind is not read until it has caught up."""
     schema: str = "rowlock"
     data_dir: str = ".rowlock"
     worker: bool = True
@@ -273,6 +277,8 @@ _LANE_FIELDS: dict[str, Callable[[object], object]] = {
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_DATABASE_URL": ("database_url", str),
     "ROWLOCK_DIRECT_URL": ("direct_url", str),
+    "ROWLOCK_REPLICA_URL": ("replica_url", str),
+    "ROWLOCK_REPLICA_LAG": ("replica_lag", lambda text: duration(text, name="ROWLOCK_REPLICA_LAG")),
     "ROWLOCK_SCHEMA": ("schema", str),
     "ROWLOCK_DATA_DIR": ("data_dir", str),
     "ROWLOCK_WORKER": ("worker", _flag),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.factories import rate
 
 from rowlock import Rate
-from rowlock.api import sse
 from rowlock.api.route_permissions import RoutePermissions
+from rowlock.api.streaming import sse
 from rowlock.model import ids, json_output
 from rowlock.model.access import ALL, Permission, Principal
 

@@ -8,9 +8,10 @@ import pytest
 from tests.factories import rate
 
 from rowlock import Rate
-from rowlock.api import RowlockAPI, sse
+from rowlock.api import RowlockAPI
 from rowlock.api.auth import SessionAuth, TokenAuth
 from rowlock.api.routing import SAFE, Route
+from rowlock.api.streaming import sse
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
 

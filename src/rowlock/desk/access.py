@@ -46,6 +46,8 @@ class DeskResources:
     database: Callable[[], Database]
     wake: Wake
     submit: Submit
+    reads: Callable[[], Database]
+    """Where searches and statistics are read: the database, or a replica of it."""
 
     @cached_property
     def background_operations(self) -> BackgroundOperations:
@@ -108,6 +110,7 @@ class DeskBase:
             self._resources.end_notifications,
             self._resources.submit,
             operations=self.operations,
+            reads=self._resources.reads,
         )
 
     @cached_property
@@ -159,7 +162,7 @@ class DeskBase:
         """Counts, rates and waits over all jobs."""
         from rowlock.desk.stats import Stats
 
-        return Stats(self._resources.database, self._guard)
+        return Stats(self._resources.reads, self._guard)
 
     @cached_property
     def failures(self) -> FailuresByCause:

@@ -74,12 +74,15 @@ class Jobs:
         submit: Submit | None = None,
         *,
         operations: Operations | None = None,
+        reads: Callable[[], Database] | None = None,
     ) -> None:
+        """reads: where searches and suggestions are read, if not in the database itself."""
+        self._reads = reads or database
         self._open, self._wake, self._guard, self._submit = database, wake, guard, submit
         self._end_notifications = end_notifications or EndNotifications(database)
         self._visible_jobs = VisibleJobs(database, guard)
         self._operations = operations or Operations(database, BackgroundOperations(database, wake), guard)
-        self._job_search = JobSearch(database, guard, self._visible_jobs)
+        self._job_search = JobSearch(self._reads, guard, self._visible_jobs)
         self._submissions = GuardedSubmit(database, submit, guard, self._visible_jobs)
 
     @changes(Permission.SUBMIT, scoped=True)
@@ -162,7 +165,7 @@ class Jobs:
     @reads(Permission.READ, scoped=True)
     async def suggest(self, search: str, position: int | None = None) -> SearchSuggestions:
         """What may stand at a position of a search that is being typed; None: at its end."""
-        suggestions = Suggest(self._open(), self._guard, self._visible_jobs)
+        suggestions = Suggest(self._reads(), self._guard, self._visible_jobs)
         return await suggestions.at(search, len(search) if position is None else position)
 
     @reads(Permission.READ, scoped=True)

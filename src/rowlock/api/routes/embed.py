@@ -29,7 +29,7 @@ from rowlock.api.routing import Routes
 from rowlock.api.schemas.embed import EmbeddedJobAnswer, EmbeddedJobsAnswer
 from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.schemas.job_details import ItemAnswer, ItemsAnswer, LogLineAnswer, LogsAnswer
-from rowlock.api.sse import EventStream, StreamLifetime, frame, position_only, reconnect_later
+from rowlock.api.streaming.sse import EventStream, StreamLifetime, frame, position_only, reconnect_later
 from rowlock.desk.embedded_jobs import EmbeddedJobs, principal_of
 from rowlock.errors import NotAuthenticated
 from rowlock.model import ids
@@ -188,6 +188,7 @@ async def stream_embedded_job(
     except Problem:
         stream.close()
         raise
+    door.stream_opens()
 
     async def may_read() -> bool:
         await door.app.identity.by_embed_token(caller.token)

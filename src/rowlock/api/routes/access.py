@@ -11,14 +11,16 @@ from starlette.responses import Response
 
 from rowlock.api.auth import LOOPBACK, close_session, open_session
 from rowlock.api.auth.loopback import refuse_cross_site
+from rowlock.api.auth.sessions import has_session_cookie
 from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, Rotation, TokenAnswer, TokensAnswer
-from rowlock.api.schemas.application import FeaturesAnswer
+from rowlock.api.schemas.application import FeaturesAnswer, InstanceAnswer
 from rowlock.model.access import Permission
+from rowlock.settings import Settings
 
 routes = Routes("access")
 LinkToken = Annotated[
@@ -79,9 +81,15 @@ async def log_in_by_link(request: Request, door: Door, token: LinkToken = "") ->
 
 
 @routes.get("/me", needs=None)
-async def get_me(desk: CurrentDesk) -> MeAnswer:
+async def get_me(request: Request, desk: CurrentDesk) -> MeAnswer:
     """The caller and its permissions."""
-    return MeAnswer.of(desk.principal)
+    return MeAnswer.of(desk.principal, in_session=has_session_cookie(request))
+
+
+def _instance(settings: Settings) -> InstanceAnswer | None:
+    if settings.instance is None:
+        return None
+    return InstanceAnswer.model_validate({"name": settings.instance, "colour": settings.instance_colour})
 
 
 @routes.get("/features", needs=None)
@@ -90,6 +98,7 @@ async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
     return FeaturesAnswer(
         version=metadata.version("rowlock"),
         read_only=door.read_only,
+        instance=_instance(door.app.settings),
         metrics=door.metrics is not None,
         logins=["token", *(["oidc"] if door.oidc is not None else [])],
     )

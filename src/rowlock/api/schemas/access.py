@@ -27,11 +27,17 @@ class MeAnswer(Answer):
     tenant: fields.TenantOrNull
     roles: Roles
     permissions: Annotated[list[str], doc("Permissions that the caller holds.", _PERMISSIONS)]
+    login: Annotated[
+        Literal["token", "oidc"] | None,
+        doc("How the caller logged in: by an API token, or at the identity provider; null: in another way.", "oidc"),
+    ]
 
     @classmethod
-    def of(cls, principal: Principal) -> MeAnswer:
-        """From the desk's value."""
+    def of(cls, principal: Principal, *, in_session: bool = False) -> MeAnswer:
+        """From the desk's value. in_session: the caller sent the cookie of a session."""
+        by_provider = in_session and principal.kind == "user" and not principal.is_anonymous
         return cls(
+            login="token" if principal.token is not None else "oidc" if by_provider else None,
             subject=principal.subject,
             display=principal.name,
             kind=principal.kind,

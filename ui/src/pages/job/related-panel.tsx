@@ -14,6 +14,7 @@ import { durationText } from "../../words/format";
 import { quoted } from "../jobs/search-terms";
 import { errorFacts } from "./error-text";
 import styles from "./job.module.css";
+import { RelativesPanel } from "./relatives-panel";
 
 const text = words.job.related;
 
@@ -35,6 +36,7 @@ export function RelatedPanel({ job }: { job: Job }) {
   const [other, setOther] = useState<string | null>(null);
   return (
     <div className={styles.data}>
+      <RelativesPanel job={job} />
       <Panel title={words.job.sections.related}>
         <ul className={styles.links}>
           {job.workflow && (

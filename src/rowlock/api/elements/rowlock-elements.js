@@ -136,6 +136,7 @@ function pause(milliseconds, signal) {
     const end = () => {
       clearTimeout(timer);
       window.removeEventListener("online", end);
+      signal.removeEventListener("abort", end);
       resolve(undefined);
     };
     const timer = setTimeout(end, milliseconds);

@@ -17,7 +17,18 @@ from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, Rotation, TokenAnswer, TokensAnswer
+from rowlock.api.schemas.access import (
+    LogIn,
+    MeAnswer,
+    NewGrant,
+    NewToken,
+    NewTokenAnswer,
+    RoleAnswer,
+    RolesAnswer,
+    Rotation,
+    TokenAnswer,
+    TokensAnswer,
+)
 from rowlock.api.schemas.application import FeaturesAnswer, InstanceAnswer
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
@@ -30,6 +41,20 @@ _CREATES = RoutePermissions((Permission.TOKENS_MANAGE,), also={"for another subj
 _LOGIN_PROBLEMS = ("unauthenticated", "too-many-requests", "cross-site", "no-auth-configured", "bad-request")
 TokenId = Annotated[
     str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
+]
+
+RoleName = Annotated[
+    str, Path(max_length=100, pattern=r"^[^\x00]+$", description="Name of the role.", examples=["operator"])
+]
+GrantedSubject = Annotated[
+    str,
+    Query(
+        min_length=1,
+        max_length=500,
+        pattern=r"^[^\x00]+$",
+        description="Who shall not hold it any more.",
+        examples=["ada@example.com"],
+    ),
 ]
 
 
@@ -141,3 +166,24 @@ async def rotate_token(
 async def revoke_token(desk: CurrentDesk, token_id: TokenId) -> TokenAnswer:
     """Revoke a token, and end every session that began with it."""
     return TokenAnswer.of(await desk.tokens.revoke(token_id))
+
+
+@routes.get("/roles", needs=Permission.TOKENS_MANAGE)
+async def list_roles(desk: CurrentDesk) -> RolesAnswer:
+    """Every role with its permissions, and the subjects to whom it was given."""
+    grants = await desk.roles.grants()
+    return RolesAnswer(items=[RoleAnswer.of(role, grants) for role in await desk.roles.list()])
+
+
+@routes.post("/roles/{role}/grants", needs=Permission.TOKENS_MANAGE, problems=("role-not-found", "invalid-option"))
+async def grant_role(desk: CurrentDesk, role: RoleName, new: NewGrant) -> RoleAnswer:
+    """Give a role to a subject; you can give only permissions that you hold. The role as it is then."""
+    return RoleAnswer.of(await desk.roles.grant(new.subject, role), await desk.roles.grants())
+
+
+@routes.delete(
+    "/roles/{role}/grants", needs=Permission.TOKENS_MANAGE, problems=("role-not-found", "invalid-transition")
+)
+async def revoke_role(desk: CurrentDesk, role: RoleName, subject: GrantedSubject) -> RoleAnswer:
+    """Take a role away from a subject; what their identity provider gives stays. The role as it is then."""
+    return RoleAnswer.of(await desk.roles.revoke(subject, role), await desk.roles.grants())

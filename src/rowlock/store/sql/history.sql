@@ -98,10 +98,10 @@ SELECT gone.id FROM gone
 
 -- name: previous_job
 -- The last job of the same kind and tenant before this one that has run, among the ids just below: there is no index by
--- kind, and a page that compares arguments must not wait for one.
-SELECT x.id FROM (SELECT p.* FROM {schema}.jobs p WHERE p.id < :id::bigint ORDER BY p.id DESC LIMIT :walk::integer) AS x
-JOIN {schema}.jobs o ON o.id = :id::bigint
-WHERE x.kind = o.kind AND x.tenant IS NOT DISTINCT FROM o.tenant AND x.claimed_at IS NOT NULL ORDER BY x.id DESC LIMIT 1
+-- kind, and a page that compares arguments must not wait for one. A range of ids, not a number of rows: with statistics
+-- that are behind, the planner read the whole table for the latter.
+SELECT x.id FROM {schema}.jobs x JOIN {schema}.jobs o ON o.id = :id::bigint
+WHERE x.id < :id::bigint AND x.id >= :id::bigint - :walk::integer AND x.kind = o.kind AND x.tenant IS NOT DISTINCT FROM o.tenant AND x.claimed_at IS NOT NULL ORDER BY x.id DESC LIMIT 1
 
 -- name: job_relatives
 -- The jobs that this one waits or waited for and those that wait for it, by the keys of edges; the job after whose outcome

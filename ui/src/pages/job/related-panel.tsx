@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../api/client";
 import { jobQueries } from "../../api/jobs";
+import { useUrlState } from "../../hooks/use-url-state";
 import { Button } from "../../parts/button";
 import { Dialog } from "../../parts/dialog";
 import { TextField } from "../../parts/field";
@@ -33,7 +34,7 @@ function searchesOf(job: Job): readonly (readonly [label: string, search: string
 
 export function RelatedPanel({ job }: { job: Job }) {
   const [typed, setTyped] = useState("");
-  const [other, setOther] = useState<string | null>(null);
+  const [other, setOther] = useUrlState("compare");
   return (
     <div className={styles.data}>
       <RelativesPanel job={job} />
@@ -65,7 +66,7 @@ export function RelatedPanel({ job }: { job: Job }) {
           </Button>
         </form>
       </Panel>
-      {other && <ComparedJobs job={job} other={other} onClose={() => setOther(null)} />}
+      {other && <ComparedJobs job={job} other={other} onClose={() => setOther("")} />}
     </div>
   );
 }

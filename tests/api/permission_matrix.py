@@ -197,6 +197,14 @@ class World:
         query = {"subject": "bob"} if case.operation == "revoke_role" else how.get("query")
         return {"url": f"http://door{path}", "json": body, "params": query}
 
+    async def _role(self, case: Case) -> str:
+        """A principal gives and takes only what it holds itself."""
+        name = f"minor{next(self.numbers)}"
+        await self.rest.app.roles.set(name, ["tokens:manage"])
+        if case.operation == "revoke_role":
+            await self.rest.app.roles.grant("bob", name)
+        return name
+
     async def _other_things(self, case: Case) -> dict[str, str]:
         app, names = self.rest.app, dict[str, str]()
         if "/schedules/" in case.path:
@@ -212,11 +220,7 @@ class World:
             token = await app.tokens.create("old", permissions=["tokens:manage"], tenant=TENANT)
             names["token_id"] = token.token.id
         if "{role}" in case.path:
-            # A principal gives and takes only what it holds itself.
-            names["role"] = f"minor{next(self.numbers)}"
-            await app.roles.set(names["role"], ["tokens:manage"])
-            if case.operation == "revoke_role":
-                await app.roles.grant("bob", names["role"])
+            names["role"] = await self._role(case)
         if "{view_id}" in case.path:
             names["view_id"] = await self.rest.store.value(
                 "INSERT INTO {s}.saved_views (owner, tenant, name, query, shared) VALUES ($1, $2, $3, '', $4) "

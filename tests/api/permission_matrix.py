@@ -194,8 +194,7 @@ class World:
         if case.operation == "log_in":
             body = {"token": (await app.tokens.create("browser", roles=["user"])).text}
         path = case.path.replace(":path}", "}").format(**names)
-        query = {"subject": "bob"} if case.operation == "revoke_role" else how.get("query")
-        return {"url": f"http://door{path}", "json": body, "params": query}
+        return {"url": f"http://door{path}", "json": body, "params": how.get("query")}
 
     async def _role(self, case: Case) -> str:
         """A principal gives and takes only what it holds itself."""
@@ -220,7 +219,7 @@ class World:
             token = await app.tokens.create("old", permissions=["tokens:manage"], tenant=TENANT)
             names["token_id"] = token.token.id
         if "{role}" in case.path:
-            names["role"] = await self._role(case)
+            names |= {"role": await self._role(case), "subject": "bob"}
         if "{view_id}" in case.path:
             names["view_id"] = await self.rest.store.value(
                 "INSERT INTO {s}.saved_views (owner, tenant, name, query, shared) VALUES ($1, $2, $3, '', $4) "

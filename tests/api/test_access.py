@@ -74,6 +74,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "worker": "w",
         "token_id": "none",
         "role": "operator",
+        "subject": "bob",
         "operation_id": "1",
         "rule_id": "1",
         "view_id": "1",

@@ -178,6 +178,7 @@ def test_links_lead_from_what_was_created_to_every_operation_on_it() -> None:
     # request creates them.
     assert unlinked == {
         "/api/v1/roles/{role}/grants",
+        "/api/v1/roles/{role}/grants/{subject}",
         "/api/v1/kinds/{kind}/schema",
         "/api/v1/kinds/{kind}/stats",
         "/api/v1/failures/{fingerprint}",
@@ -204,6 +205,7 @@ class There:
             "kind": lambda: "greet",
             "name": lambda: "front",
             "role": lambda: "operator",
+            "subject": lambda: "bob",
             "worker": self._worker,
             "token_id": lambda: self._post("tokens", name="t", roles=["platform_admin"]),
             "rule_id": lambda: self._post("approvals/rules", kind="greet"),

@@ -105,7 +105,7 @@ export const grantRole = (role: string, subject: string): Promise<Role> =>
   bodyOf(client.POST("/api/v1/roles/{role}/grants", { params: { path: { role } }, body: { subject } }));
 
 export const revokeRole = (role: string, subject: string): Promise<Role> =>
-  bodyOf(client.DELETE("/api/v1/roles/{role}/grants", { params: { path: { role }, query: { subject } } }));
+  bodyOf(client.DELETE("/api/v1/roles/{role}/grants/{subject}", { params: { path: { role, subject } } }));
 
 /** overlap: how long the old secret stays valid. */
 export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>

@@ -48,7 +48,7 @@ RoleName = Annotated[
 ]
 GrantedSubject = Annotated[
     str,
-    Query(
+    Path(
         min_length=1,
         max_length=500,
         pattern=r"^[^\x00]+$",
@@ -182,7 +182,9 @@ async def grant_role(desk: CurrentDesk, role: RoleName, new: NewGrant) -> RoleAn
 
 
 @routes.delete(
-    "/roles/{role}/grants", needs=Permission.TOKENS_MANAGE, problems=("role-not-found", "invalid-transition")
+    "/roles/{role}/grants/{subject:path}",
+    needs=Permission.TOKENS_MANAGE,
+    problems=("role-not-found", "invalid-transition"),
 )
 async def revoke_role(desk: CurrentDesk, role: RoleName, subject: GrantedSubject) -> RoleAnswer:
     """Take a role away from a subject; what their identity provider gives stays. The role as it is then."""

@@ -39,8 +39,8 @@ TESTED_ELSEWHERE: Final = {
     "cli/commands/test_jobs.py": "cli/bulk_orders cli/commands/approvals",
     "cli/commands/test_limits.py": "cli/commands/locks",
     "cli/commands/test_access.py": "cli/commands/roles cli/commands/tokens",
-    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_server cli/process/demo_traffic"
-    " cli/screen/demo_display",
+    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_linger cli/process/demo_server"
+    " cli/process/demo_traffic cli/screen/demo_display",
     "api/test_server.py": "cli/commands/serve",
     "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
     " cli/process/free_port cli/process/reload_child",

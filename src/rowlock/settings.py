@@ -25,6 +25,9 @@ _OFF = frozenset({"0", "off", "false", "no"})
 _LANE = re.compile(r"[\w.*-]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
 _LONGEST_VERSION = 100
+_LONGEST_INSTANCE = 40
+INSTANCE_COLOURS = ("grey", "blue", "green", "amber", "red", "purple")
+"""Names, not codes: each is readable in both themes of the dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,10 @@ class Settings:
 
     app_version: str | None = None
     """Version of the application, which workers register under. None: that of Rowlock."""
+    instance: str | None = None
+    """Name of this installation, such as production: shown in the dashboard's top bar and titles."""
+    instance_colour: str = "grey"
+    """One of INSTANCE_COLOURS: what the name is shown on."""
     serve_token: str | None = None
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
@@ -168,6 +175,20 @@ def _app_version(text: str) -> str:
         message = f"expected at most {_LONGEST_VERSION} printable characters, such as 2026.11.3 or a commit"
         raise ValueError(message)
     return text
+
+
+def _instance(text: str) -> str:
+    if not text.isprintable() or len(text) > _LONGEST_INSTANCE:
+        message = f"expected at most {_LONGEST_INSTANCE} printable characters, such as production"
+        raise ValueError(message)
+    return text
+
+
+def _instance_colour(text: str) -> str:
+    if text.lower() not in INSTANCE_COLOURS:
+        message = f"expected one of {', '.join(INSTANCE_COLOURS)}"
+        raise ValueError(message)
+    return text.lower()
 
 
 def _serve_token(text: str) -> str:
@@ -299,6 +320,8 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
     "ROWLOCK_APP_VERSION": ("app_version", _app_version),
+    "ROWLOCK_INSTANCE": ("instance", _instance),
+    "ROWLOCK_INSTANCE_COLOUR": ("instance_colour", _instance_colour),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
     "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),

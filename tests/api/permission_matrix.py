@@ -48,6 +48,7 @@ BODIES: Final[dict[str, object]] = {
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
     "create_token": {"name": "ci", "permissions": ["tokens:manage"]},
+    "grant_role": {"subject": "bob"},
     "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
     "change_schedule": {"overlap": "skip"},
     "backfill_schedule": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T02:00:00Z"},
@@ -195,6 +196,14 @@ class World:
         path = case.path.replace(":path}", "}").format(**names)
         return {"url": f"http://door{path}", "json": body, "params": how.get("query")}
 
+    async def _role(self, case: Case) -> str:
+        """A principal gives and takes only what it holds itself."""
+        name = f"minor{next(self.numbers)}"
+        await self.rest.app.roles.set(name, ["tokens:manage"])
+        if case.operation == "revoke_role":
+            await self.rest.app.roles.grant("bob", name)
+        return name
+
     async def _other_things(self, case: Case) -> dict[str, str]:
         app, names = self.rest.app, dict[str, str]()
         if "/schedules/" in case.path:
@@ -209,6 +218,8 @@ class World:
         if "{token_id}" in case.path:
             token = await app.tokens.create("old", permissions=["tokens:manage"], tenant=TENANT)
             names["token_id"] = token.token.id
+        if "{role}" in case.path:
+            names |= {"role": await self._role(case), "subject": "bob"}
         if "{view_id}" in case.path:
             names["view_id"] = await self.rest.store.value(
                 "INSERT INTO {s}.saved_views (owner, tenant, name, query, shared) VALUES ($1, $2, $3, '', $4) "

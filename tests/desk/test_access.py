@@ -75,6 +75,7 @@ TABLE: dict[str, Line] = {
     "jobs.signal": Line(STAFF, lambda d, job: d.jobs.signal(job, "go")),
     "jobs.counts": Line(ALL_ROLES, lambda d, _: d.jobs.counts()),
     "jobs.previous": Line(ALL_ROLES, lambda d, job: d.jobs.previous(job)),
+    "jobs.position": Line(ALL_ROLES, lambda d, job: d.jobs.position(job)),
     "jobs.relatives": Line(ALL_ROLES, lambda d, job: d.jobs.relatives(job)),
     "jobs.suggest": Line(ALL_ROLES, lambda d, _: d.jobs.suggest("st")),
     "failures.list": Line(ALL_ROLES, lambda d, _: d.failures.list()),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rowlock.desk import items_and_logs
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.edit import Editor, JobEdit
-from rowlock.desk.explain import explain, facts
+from rowlock.desk.explain import explain, facts, position
 from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import JobOrders
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.count import Count
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
@@ -152,7 +152,7 @@ class Jobs:
 
     @reads(Permission.READ, scoped=True)
     async def relatives(self, job_id: int | str) -> Sequence[Relative]:
-        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        """The jobs that it waits for and those that wait for it in its workflow, and its hooks: 200 of each at most."""
         number = (await self._visible_jobs.one(job_id)).id
         found = await self._open().fetch("job_relatives", id=number, n=_RELATIVES, **self._guard.visibility)
         return [Relative(**{**row, "state": State(row["state"])}) for row in found]
@@ -208,6 +208,13 @@ class Jobs:
         if found is None:
             raise not_found(job_id)
         return explain.explain(found)
+
+    @reads(Permission.READ, scoped=True)
+    async def position(self, job_id: int | str) -> QueuePosition | None:
+        """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
+        job = await self._visible_jobs.one(job_id)
+        async with self._open().snapshot() as reads:
+            return await position.read(reads, job)
 
     @reads(Permission.READ, scoped=True)
     async def list(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rowlock.model.count import Count
     from rowlock.model.doctor_finding import Finding
     from rowlock.model.embed_token import EmbedDetail, EmbedToken
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job, Relative
     from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
@@ -127,7 +127,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.previous(job_id))
 
     def relatives(self, job_id: int | str) -> Sequence[Relative]:
-        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        """The jobs that it waits for and those that wait for it in its workflow, and its hooks: 200 of each at most."""
         return self._bridge.run(self._desk.relatives(job_id))
 
     def counts(self, search: str = "") -> Mapping[State, Count]:
@@ -165,6 +165,10 @@ class SyncJobs:
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
+
+    def position(self, job_id: int | str) -> QueuePosition | None:
+        """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
+        return self._bridge.run(self._desk.position(job_id))
 
     def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
         """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".

@@ -126,8 +126,9 @@ def _next(found: Listing, limit: int) -> str | None:
 
 @routes.get("/embed/jobs/{job_id}", needs=None, extra=_EMBED, response_model=EmbeddedJobAnswer)
 async def get_embedded_job(caller: Caller, job_id: JobId, if_none_match: IfNoneMatch = None) -> Response:
-    """The job: state and progress, and what the token shows besides; 304 while If-None-Match is current."""
-    answer = EmbeddedJobAnswer.of(await caller.jobs.get(job_id), caller.grant)
+    """The job: state, progress, place in the queue, and what the token shows besides; 304 while the ETag is current."""
+    job, position = await caller.jobs.get_with_position(job_id)
+    answer = EmbeddedJobAnswer.of(job, caller.grant, position)
     return conditional(answer, etag_of(answer), if_none_match)
 
 

@@ -80,6 +80,7 @@ def explanation(value: Explanation) -> Record:
         "job_id": value.job.public_id,
         "verdict": value.verdict,
         "reasons": [members(reason) for reason in value.reasons],
+        "position": None if value.position is None else members(value.position, without=("lane",)),
     }
 
 

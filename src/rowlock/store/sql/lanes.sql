@@ -154,7 +154,8 @@ RETURNING id, clock_timestamp() AS now,
 -- them sooner than their duty does.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
-                               stuck = :stuck::integer, set_aside = :set_aside::jsonb, held = :held::text::jsonb
+                               stuck = :stuck::integer, set_aside = :set_aside::jsonb, held = :held::text::jsonb,
+                               memory = :memory::bigint
   WHERE w.id = :worker::bigint RETURNING w.id, w.told)
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
@@ -246,6 +247,7 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'held' AS held, to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
        (to_jsonb(w) ->> 'supervisor')::integer AS supervisor, to_jsonb(w) ->> 'set_aside' AS set_aside,
+       (to_jsonb(w) ->> 'memory')::bigint AS memory,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 

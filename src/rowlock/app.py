@@ -424,6 +424,10 @@ class Rowlock:
         """
         return self._extensions.add_enqueue_middleware(function)
 
+    def extend_once(self, name: str, /) -> None:
+        """For integrations: note that this one surrounds the application's jobs; ConfigurationError the second time."""
+        self._extensions.add_once(name)
+
     def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
         """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
 

@@ -84,7 +84,9 @@ async def test_a_jobs_life_is_told_in_order(app: Rowlock) -> None:
     assert isinstance(finished, JobFinished)
     assert (finished.state, finished.attempt, finished.error) == ("completed", 2, None)
     assert finished.seconds >= 0
-    others = [event for event in told if not isinstance(event, (JobEvent, UpkeepDone, LaneChanged, LoopBlocked, *_BATCHES))]
+    others = [
+        event for event in told if not isinstance(event, (JobEvent, UpkeepDone, LaneChanged, LoopBlocked, *_BATCHES))
+    ]
     assert others == [
         WorkerStarted(worker.id, "w", ["default"]),
         WorkerDraining(worker.id, "w"),

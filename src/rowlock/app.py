@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
@@ -186,6 +187,11 @@ class Rowlock:
     def limits(self) -> Limits:
         """Look up and edit gates and rates."""
         return self._own_desk.limits
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs stay in this deployment."""
+        return self._own_desk.retention
 
     @property
     def workers(self) -> Workers:

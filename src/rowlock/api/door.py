@@ -33,6 +33,7 @@ from rowlock.api.routes import (
     limits,
     locks,
     logins,
+    retention,
     schedules,
     search,
     stats,
@@ -65,6 +66,7 @@ _ROUTES: Final = (
     kinds.routes,
     lanes.routes,
     limits.routes,
+    retention.routes,
     # Fixed paths before {worker}: the first route that matches answers.
     job_actions.admin,
     workers.routes,

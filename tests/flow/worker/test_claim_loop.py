@@ -137,7 +137,7 @@ async def test_jobs_that_come_in_a_stream_are_looked_for_every_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Scripted(["a", "b"], [])
-    script.occupy = lambda rows, began: rows  # type: ignore[method-assign]  # their slots are free again at once
+    script.occupy = lambda rows, _began: rows  # type: ignore[method-assign]  # their slots are free again at once
     watch = Watch(script, monkeypatch, lanes=("a", "b"))
     await watch.until(script.out_of_script)
     assert watch.rests == [0.002, 0.002]

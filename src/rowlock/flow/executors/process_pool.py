@@ -88,7 +88,7 @@ class ChildPool:
         return child
 
     async def close(self) -> None:
-        """End every child. An idle one may end by itself, so that its exporters send what they hold; others are killed."""
+        """End every child: an idle one by itself, so that its exporters send what they hold; the others are killed."""
         resting = set(self._idle)
         self._idle.clear()
         for child in self._all:

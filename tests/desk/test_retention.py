@@ -87,9 +87,9 @@ async def test_a_setting_declares_the_default_of_all_kinds(desk: Stage) -> None:
 async def test_mistakes_are_refused(app: Rowlock) -> None:
     declare(app)
     await started(app)
-    with pytest.raises(UnknownKind, match="There is no kind 'reprot'. Did you mean 'report'?"):
+    with pytest.raises(UnknownKind, match=r"There is no kind 'reprot'\. Did you mean 'report'\?"):
         await app.retention.set("reprot", "1d")
-    with pytest.raises(InvalidOption, match="Retention is for final states: .*completed.*; got 'running'"):
+    with pytest.raises(InvalidOption, match=r"Retention is for final states: .*completed.*; got 'running'"):
         await app.retention.set("report", "1d", state="running")
     with pytest.raises(InvalidOption, match="keep"):
         await app.retention.set("report", "soon")

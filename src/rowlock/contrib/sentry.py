@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rowlock.flow.progress.context import Context
     from rowlock.model.job import Job
     from rowlock.model.outcome import Outcome
+    from rowlock.telemetry import AttemptEvent
 
 _HEADERS: Final = ("sentry-trace", "baggage")
 _OP: Final = "queue.process"
@@ -105,9 +106,9 @@ class _Reports:
             error = late
         sentry_sdk.capture_exception(error, level="warning" if isinstance(outcome, Retried) else "error")
 
-    def ended(self, event: JobFinished | JobRetried | JobDied) -> None:
+    def ended(self, event: AttemptEvent) -> None:
         """Report what no handler raised: a child process that died or was killed."""
-        error = event.error
+        error: Mapping[str, Any] | None = getattr(event, "error", None)
         final = isinstance(event, JobFinished)
         if error is None or _was_raised(error) or not (final or self._retries):
             return

@@ -43,7 +43,7 @@ def add_job(_logger: object, _method: str, event: MutableMapping[str, Any]) -> M
 
 
 def processors() -> list[Processor]:
-    """For ProcessorFormatter(foreign_pre_chain=…): records of logging, Rowlock's own included, with all their fields."""
+    """For ProcessorFormatter(foreign_pre_chain=…): records of logging, Rowlock's own included, with all fields."""
     return [
         _structlog.stdlib.add_log_level,
         _structlog.stdlib.add_logger_name,

@@ -26,7 +26,12 @@ def headers(meta: Mapping[str, object]) -> dict[str, str]:
 def with_headers(meta: Mapping[str, object] | None, added: Mapping[str, str]) -> dict[str, object]:
     """The meta with these headers beside those of other tracers."""
     before = dict(meta or {})
-    both = {**headers(before), **added}
+    known = headers(before)
+    both = {**known, **added}
+    lists = [each["baggage"] for each in (known, added) if each.get("baggage")]
+    if lists:
+        # Two tracers have a list each; both lists make one.
+        both["baggage"] = ",".join(dict.fromkeys(lists))
     if sum(len(name) + len(value) for name, value in both.items()) > _LONGEST:
         both = {name: value for name, value in both.items() if name == "traceparent"}
     return {**before, META: both} if both else before

@@ -1,5 +1,4 @@
-"""Integrations with other libraries that sit on top of an application, one file each:
-Prometheus, OpenTelemetry, Sentry, structlog.
+"""Integrations with other libraries, one file each: Prometheus, OpenTelemetry, Sentry, structlog.
 
 Nothing in Rowlock imports this package except the command line, which uses it on request. It may import everything
 below it, the application included. Enqueueing in a transaction of SQLAlchemy, psycopg or asyncpg needs no integration;

@@ -90,7 +90,7 @@ TESTED_ELSEWHERE: Final = {
     " flow/worker/process_replacement flow/worker/watchdog",
     "torture/test_recycling.py": "flow/worker/recycling",
     "flow/worker/test_worker.py": "flow/worker/background flow/worker/registration store/jobs/workers store/lanes",
-    "cli/commands/test_worker_logs.py": "cli/screen/log_lines flow/worker/job_log_lines",
+    "cli/commands/test_worker_logs.py": "flow/worker/job_log_lines",
     "model/test_schedule.py": "model/times/cron",
     "flow/enqueue/test_enqueue_many.py": "store/bulk",
     "store/callers/test_joining.py": "store/caller_transaction",
@@ -114,7 +114,7 @@ TESTED_ELSEWHERE: Final = {
 
 MOST_MODULES: Final = 15
 LARGER: Final = {
-    "model": 48,  # one value a file
+    "model": 50,  # one value a file
     "desk": 43,  # one subject a file
     "api/routes": 25,  # one subject a file
     "api/schemas": 22,  # one subject a file

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
@@ -204,6 +205,11 @@ class Rowlock:
     def limits(self) -> Limits:
         """Look up and edit gates and rates."""
         return self._own_desk.limits
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs stay in this deployment."""
+        return self._own_desk.retention
 
     @property
     def workers(self) -> Workers:
@@ -444,6 +450,10 @@ class Rowlock:
         The part of a generator after its yield runs when they are written. Runs once per call, also of enqueue_many().
         """
         return self._extensions.add_enqueue_middleware(function)
+
+    def extend_once(self, name: str, /) -> None:
+        """For integrations: note that this one surrounds the application's jobs; ConfigurationError the second time."""
+        self._extensions.add_once(name)
 
     def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
         """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.

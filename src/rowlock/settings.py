@@ -13,6 +13,7 @@ from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.lane import Lane
 from rowlock.model.progress import log_level
 from rowlock.model.rate import Rate
+from rowlock.model.retention import rules_from_text
 from rowlock.model.size import size
 from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, current_names
 from rowlock.model.times.duration import duration
@@ -74,6 +75,8 @@ class Settings:
     """Jobs after which a child process is replaced."""
     child_memory: int | None = None
     """Resident bytes above which an idle child process is replaced."""
+    retention: tuple[tuple[str, timedelta], ...] = ()
+    """Pairs of a final state, or *, and how long such jobs of all kinds are kept. None given: 7 days for all."""
     audit_keep: timedelta | None = timedelta(days=365)
     """Retention of audit entries. None: for ever."""
     job_logs: int = 20
@@ -318,6 +321,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
+    "ROWLOCK_RETENTION": ("retention", rules_from_text),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
     "ROWLOCK_APP_VERSION": ("app_version", _app_version),
     "ROWLOCK_INSTANCE": ("instance", _instance),

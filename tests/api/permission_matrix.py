@@ -45,6 +45,7 @@ BODIES: Final[dict[str, object]] = {
     "set_rate": {"amount": 3},
     "pause_rate": {"lasting": 3},
     "add_rule": {"kind": "pay"},
+    "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
     "create_token": {"name": "ci", "permissions": ["tokens:manage"]},
@@ -80,6 +81,7 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
+    | {"list_retention", "set_retention", "reset_retention"}
     | {"get_doctor", "list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""

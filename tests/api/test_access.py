@@ -41,6 +41,7 @@ BODIES: dict[str, object] = {
     "set_rate": {"amount": 3},
     "pause_rate": {"lasting": 3},
     "add_rule": {"kind": "pay"},
+    "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
     "log_in": {"token": "nonsense"},
@@ -132,7 +133,7 @@ async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     job = await seeded(rest)
     picture = "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {s}.%s t"
     # The audit has a line for each refusal.
-    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "roles", "job_keys", "gates", "rates")
+    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "roles", "job_keys", "gates", "rates", "retention")
     before = [await rest.store.value(picture % table) for table in tables]
     reading = {Permission.READ, Permission.WORKERS_VIEW, Permission.AUDIT_READ}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:

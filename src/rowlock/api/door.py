@@ -34,6 +34,7 @@ from rowlock.api.routes import (
     limits,
     locks,
     logins,
+    retention,
     schedules,
     search,
     stats,
@@ -66,6 +67,7 @@ _ROUTES: Final = (
     kinds.routes,
     lanes.routes,
     limits.routes,
+    retention.routes,
     # Fixed paths before {worker}: the first route that matches answers.
     job_actions.admin,
     workers.routes,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rowlock.desk.locks import Locks
     from rowlock.desk.operation_driver import BackgroundOperations
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.stats import Stats
@@ -135,6 +136,13 @@ class DeskBase:
         from rowlock.desk.limits import Limits
 
         return Limits(self._resources.database, self._resources.wake, self._guard)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """How long finished jobs stay."""
+        from rowlock.desk.retention import Retention
+
+        return Retention(self._resources.database, self._guard)
 
     @cached_property
     def workers(self) -> Workers:

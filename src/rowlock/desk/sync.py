@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Backfill, Schedules
     from rowlock.desk.signals import Signalled
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from rowlock.model.page import Listing, Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.retention import RetentionRule
     from rowlock.model.saved_view import SavedView
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.search_suggestion import SearchSuggestions
@@ -540,6 +542,29 @@ class SyncLimits:
     def delete_rate(self, key: str) -> RateView:
         """Forget a rate that was not used for an hour; code that names it makes it again. Returns it as it was."""
         return self._bridge.run(self._desk.delete_rate(key))
+
+
+class SyncRetention:
+    """app.sync.retention: what app.retention does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Retention) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def set(self, kind: str, keep: Span, *, state: str = "*") -> RetentionRule:
+        """Keep finished jobs of a kind for that long, whatever its code says; * for every kind. Holds from now on.
+
+        Jobs that ended longer ago are removed within half a minute. A rule for a state of the kind is more specific and
+        still decides.
+        """
+        return self._bridge.run(self._desk.set(kind, keep, state=state))
+
+    def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
+        """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
+        return self._bridge.run(self._desk.reset(kind, state=state))
+
+    def list(self) -> list[RetentionRule]:
+        """Every rule, the widest first."""
+        return self._bridge.run(self._desk.list())
 
 
 class SyncWorkers:
@@ -1280,6 +1305,7 @@ class SyncDesk:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.limits = SyncLimits(bridge, desk.limits)
+        self.retention = SyncRetention(bridge, desk.retention)
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)

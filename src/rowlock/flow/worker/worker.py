@@ -309,9 +309,10 @@ class Worker:
                 f"Resume it with: rowlock lanes resume {lane}"
             )
             raise WrongState(message)
+        began = self._loop.time()
         with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
-            self._slots.run(claimed)
+            self._slots.run(claimed, began)
         for row in claimed:
             await self._slots.wait_for(Claim(row["id"], row["fence"]))
         return bool(claimed)

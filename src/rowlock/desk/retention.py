@@ -40,13 +40,13 @@ class Retention:
         Jobs that ended longer ago are removed within half a minute. A rule for a state of the kind is more specific and
         still decides.
         """
-        said, kept = {"kind": kind, "state": checked_state(state)}, checked_keep(keep)
+        state, kept = checked_state(state), checked_keep(keep)
         await self._known(kind)
         async with self._open().transaction() as session:
-            before = [RetentionRule(**row) for row in await session.fetch("retention_lock", **said)]
+            before = [RetentionRule(**row) for row in await session.fetch("retention_lock", kind=kind, state=state)]
             if before and before[0].ordered == kept == before[0].keep:
                 return before[0]
-            (row,) = await session.fetch("retention_order", keep=kept, **said)
+            (row,) = await session.fetch("retention_order", kind=kind, state=state, keep=kept)
             after = RetentionRule(**row)
             was = _says(before[0]) if before else None
             target = _target(kind, state)
@@ -56,12 +56,12 @@ class Retention:
     @changes(Permission.WORKERS_MANAGE)
     async def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
         """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
-        said = {"kind": kind, "state": checked_state(state)}
+        state = checked_state(state)
         async with self._open().transaction() as session:
-            before = [RetentionRule(**row) for row in await session.fetch("retention_lock", **said)]
+            before = [RetentionRule(**row) for row in await session.fetch("retention_lock", kind=kind, state=state)]
             if not before or before[0].ordered is None:
                 return before[0] if before else None
-            found = [RetentionRule(**row) for row in await session.fetch("retention_reset", **said)]
+            found = [RetentionRule(**row) for row in await session.fetch("retention_reset", kind=kind, state=state)]
             after = _says(found[0]) if found else None
             target = _target(kind, state)
             await audit.record(session, self._guard, "retention.reset", target, before=_says(before[0]), after=after)

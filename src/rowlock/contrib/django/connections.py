@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def closing_old_connections(function: Callable[..., Any]) -> Callable[..., Any]:
 
 async def own_orm_thread(_ctx: Context, call: Callable[[], Awaitable[object]]) -> object:
     """Middleware: the ORM calls of an async handler run in a thread of this job, whose connections end with it."""
+    # A blocking caller that waits for this job, such as a test, is not there for the job's own calls.
+    AsyncToSync.executors.current = None
     async with ThreadSensitiveContext() as thread:
         try:
             return await call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -13,10 +14,24 @@ from django.utils.connection import ConnectionProxy
 from rowlock.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rowlock.store.callers.protocol import SyncCaller
     from rowlock.store.queries import Statement
+
+
+@contextlib.contextmanager
+def _blocking() -> Iterator[None]:
+    """A block that uses the connection, which Django refuses where an event loop runs."""
+    try:
+        yield
+    except SynchronousOnlyOperation as error:
+        message = (
+            "Django's connections cannot be used in async code. Call the blocking method in Django's thread: "
+            "await sync_to_async(task.options(connection=connection).enqueue_sync)(…), or leave out connection=; "
+            "the job is then committed at once."
+        )
+        raise InvalidOption(message) from error
 
 
 class DjangoCaller:
@@ -33,7 +48,8 @@ class DjangoCaller:
     @property
     def commits_unseen(self) -> bool:
         """Whether the program commits by itself: Django calls nothing back then."""
-        return not self._connection.in_atomic_block and not self._connection.get_autocommit()
+        with _blocking():
+            return not self._connection.in_atomic_block and not self._connection.get_autocommit()
 
     @property
     def may_notify(self) -> bool:
@@ -49,17 +65,9 @@ class DjangoCaller:
 
     def run(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
         """Run the statement in the caller's transaction, seen by Django's query log and its wrappers."""
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(statement.pyformat, {name: values[name] for name in statement.parameters})
-                return [self._aware(row) for row in cursor.fetchall()]
-        except SynchronousOnlyOperation as error:
-            message = (
-                "Django's connections cannot be used in async code. Call the blocking method in Django's thread: "
-                "await sync_to_async(task.options(connection=connection).enqueue_sync)(…), or leave out connection=; "
-                "the job is then committed at once."
-            )
-            raise InvalidOption(message) from error
+        with _blocking(), self._connection.cursor() as cursor:
+            cursor.execute(statement.pyformat, {name: values[name] for name in statement.parameters})
+            return [self._aware(row) for row in cursor.fetchall()]
 
     def _aware(self, row: Sequence[object]) -> Sequence[object]:
         """With USE_TZ = False Django's times are naive, in the time zone of the connection."""

@@ -82,15 +82,15 @@ def workers(project_url: str, tmp_path: Path) -> Iterator[Callable[..., subproce
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str, **more: str) -> subprocess.Popen[bytes]:
-        log = (tmp_path / f"worker-{len(started)}.log").open("wb")
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "rowlock", "worker", *words],
-            cwd=EXAMPLE,
-            env=environment(project_url, **more),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (tmp_path / f"worker-{len(started)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "manage.py", "rowlock", "worker", *words],
+                cwd=EXAMPLE,
+                env=environment(project_url, **more),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         started.append(process)
         return process
 

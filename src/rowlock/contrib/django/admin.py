@@ -104,8 +104,8 @@ class JobAdmin(admin.ModelAdmin):
         (None, {"fields": ("id", "kind", "state", "why", "lane", "priority", "tries", "worker")}),
         ("Times", {"fields": ("created_at", "run_after", "claimed_at", "finished_at")}),
         ("Progress", {"fields": ("progress",)}),
-        ("Outcome", {"fields": ("result", "error", "traceback")}),
-        ("Arguments", {"fields": ("args", "refs", "tags", "meta", "tenant", "submitted_by")}),
+        ("Outcome", {"fields": ("returned", "error", "traceback")}),
+        ("Arguments", {"fields": ("arguments", "references", "tags", "application_data", "tenant", "submitted_by")}),
         ("History", {"fields": ("attempts", "orders", "logs")}),
     )
 
@@ -270,13 +270,15 @@ class JobAdmin(admin.ModelAdmin):
             parts.append(f"items: {items.completed} completed, {items.failed} failed, {items.skipped} skipped")
         return " · ".join(part for part in parts if part)
 
+    # Not args, result, refs and meta: Django would show the columns of these names, secrets included.
+
     @admin.display
-    def args(self, job: Job) -> str:
+    def arguments(self, job: Job) -> str:
         """Arguments, secrets redacted."""
         return _json(job.history.job.args)
 
-    @admin.display
-    def result(self, job: Job) -> str:
+    @admin.display(description="result")
+    def returned(self, job: Job) -> str:
         """What the handler returned, secrets redacted."""
         return _json(job.history.job.result)
 
@@ -292,7 +294,7 @@ class JobAdmin(admin.ModelAdmin):
         return _preformatted(str((job.history.job.errors or {}).get("traceback", "")))
 
     @admin.display
-    def refs(self, job: Job) -> str:
+    def references(self, job: Job) -> str:
         """References."""
         return _json(job.history.job.refs)
 
@@ -301,8 +303,8 @@ class JobAdmin(admin.ModelAdmin):
         """Labels."""
         return ", ".join(job.history.job.tags)
 
-    @admin.display
-    def meta(self, job: Job) -> str:
+    @admin.display(description="meta")
+    def application_data(self, job: Job) -> str:
         """Free JSON of the application."""
         return _json(job.history.job.meta)
 

@@ -25,7 +25,16 @@ def check_configuration(**_: Any) -> list[checks.CheckMessage]:  # noqa: ANN401 
         database_url(connections.settings[alias], alias)
     except RowlockError as error:
         return [checks.Error(str(error), id="rowlock.E001")]
+    found = []
     if os.environ.get("ROWLOCK_DATABASE_URL"):
         text = f"ROWLOCK_DATABASE_URL is not used: Rowlock's tables are in DATABASES[{alias!r}]."
-        return [checks.Warning(text, "Unset it, or change settings.ROWLOCK['database'].", id="rowlock.W001")]
-    return []
+        found.append(checks.Warning(text, "Unset it, or change settings.ROWLOCK['database'].", id="rowlock.W001"))
+    entry, schema = connections.settings[alias], configuration.settings.schema
+    if entry.get("USER") == schema and "search_path" not in str(entry.get("OPTIONS") or ""):
+        text = (
+            f"The database user is called {schema!r}, as Rowlock's schema is. PostgreSQL looks for tables in the schema "
+            "of the user's name first, so Django would create its own tables among Rowlock's."
+        )
+        hint = "Set OPTIONS = {'options': '-c search_path=public'} in DATABASES, or another ROWLOCK['schema']."
+        found.append(checks.Warning(text, hint, id="rowlock.W002"))
+    return found

@@ -16,6 +16,7 @@ from random import Random
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
+from asgiref.sync import sync_to_async
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
@@ -54,6 +55,8 @@ logger = logging.getLogger("rowlock.django")
 _OPTIONS: Final = ("lanes", "retry", "timeout", "executor")
 _META: Final = "django_task"
 """Key in a job's meta: the backend and queue of the task, and its run_after if it has one."""
+_UNKNOWN: Final = "unknown"
+"""The name of a worker that is forgotten, or was not looked up."""
 _NO_EXCEPTION: Final = "rowlock.errors.JobFailed"
 """The class of the error of a task that ended without an exception: cancelled, expired, lost."""
 
@@ -175,9 +178,6 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 
     def _result_of_row(self, task: Any, row: JobRow) -> Any:  # noqa: ANN401 - a Task, a TaskResult
         attempts = [each for each in row.attempts_before if each.started_at is not None]
-        workers = [each.worker_name or "unknown" for each in attempts]
-        if row.claimed_at is not None and all(each.started_at != row.claimed_at for each in attempts):
-            workers.append(row.claimed_by.name if row.claimed_by else "unknown")
         status = _status(State(row.state))
         started = min([each.started_at for each in attempts] + ([row.claimed_at] if row.claimed_at else []), default=None)
         result = self._result(
@@ -190,7 +190,7 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             last_attempted_at=_shown(row.claimed_at),
             finished_at=_shown(row.finished_at),
             errors=_errors(row, status),
-            worker_ids=workers,
+            worker_ids=_workers(row),
         )
         object.__setattr__(result, "_return_value", row.result if status == TaskResultStatus.SUCCESSFUL else None)
         return result
@@ -216,8 +216,11 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 
     # --- running -----------------------------------------------------------------------------------------------------
 
-    def running(self, task: Any, job: Job) -> Any:  # noqa: ANN401 - a Task, a TaskResult
-        """The result of the attempt that is about to run, for its context and for signals."""
+    def running(self, task: Any, job: Job, workers: list[str] | None) -> Any:  # noqa: ANN401 - a Task, a TaskResult
+        """The result of the attempt that is about to run, for its context and for signals.
+
+        workers: the worker of each attempt; None: not looked up, as only a context shows them.
+        """
         about: Any = job.meta[_META]
         task = task.using(priority=job.priority, queue_name=about["queue"], run_after=_run_after(about))
         now = _shown(job.claimed_at)
@@ -229,7 +232,7 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             enqueued_at=_shown(job.created_at),
             started_at=now,
             last_attempted_at=now,
-            worker_ids=[job.worker or "unknown"] * job.attempt,
+            worker_ids=[_UNKNOWN] * job.attempt if workers is None else workers,
         )
 
     def retries(self, task: Any, job: Job, error: BaseException) -> bool:  # noqa: ANN401 - a Task
@@ -241,9 +244,9 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 class _Attempt:
     """One attempt at a task: its arguments, and the signals that Django sends around it."""
 
-    def __init__(self, backend: RowlockBackend, task: Any, job: Job) -> None:  # noqa: ANN401 - a Task
+    def __init__(self, backend: RowlockBackend, task: Any, job: Job, workers: list[str] | None) -> None:  # noqa: ANN401 - a Task
         self._backend, self._task, self._job = backend, task, job
-        self.result = backend.running(task, job)
+        self.result = backend.running(task, job, workers)
         self.about = {"sender": type(backend), "task_result": self.result}
 
     @property
@@ -275,7 +278,7 @@ def _handler_of(task: Any, backend: RowlockBackend) -> Any:  # noqa: ANN401 - a 
     """The handler of a task's kind: it takes the arguments as Django stores them."""
 
     def run(ctx: SyncContext, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - the task's own
-        attempt = _Attempt(backend, task, ctx.job)
+        attempt = _Attempt(backend, task, ctx.job, _workers_of(ctx.job.id) if task.takes_context else None)
         task_started.send(**attempt.about)
         try:
             value = attempt.succeeded(task.func(*attempt.context, *args, **kwargs))
@@ -287,7 +290,8 @@ def _handler_of(task: Any, backend: RowlockBackend) -> Any:  # noqa: ANN401 - a 
         return value
 
     async def run_async(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - the task's own
-        attempt = _Attempt(backend, task, ctx.job)
+        workers = await sync_to_async(_workers_of)(ctx.job.id) if task.takes_context else None
+        attempt = _Attempt(backend, task, ctx.job, workers)
         await task_started.asend(**attempt.about)
         try:
             value = attempt.succeeded(await task.func(*attempt.context, *args, **kwargs))
@@ -316,6 +320,19 @@ def _row(job_id: int | str) -> JobRow:
     row: JobRow = Job.objects.select_related("claimed_by").get(pk=job_id)
     row.attempts_before = list(row.earlier_attempts.all())
     return row
+
+
+def _workers(row: JobRow) -> list[str]:
+    """The worker of each attempt, the present one included."""
+    before = [each for each in row.attempts_before if each.started_at is not None]
+    names = [each.worker_name or _UNKNOWN for each in before]
+    if row.claimed_at is not None and all(each.started_at != row.claimed_at for each in before):
+        names.append(row.claimed_by.name if row.claimed_by else _UNKNOWN)
+    return names
+
+
+def _workers_of(job_id: int) -> list[str]:
+    return _workers(_row(job_id))
 
 
 def _read(work: Any) -> Any:  # noqa: ANN401 - a function and its value

@@ -19,6 +19,8 @@ def database_entry(url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname or query.get("host", [""])[0],
         "PORT": str(parts.port or query.get("port", [""])[0]),
+        # The tests' role has the name of Rowlock's schema, which would come first.
+        "OPTIONS": {"options": "-c search_path=public"},
     }
 
 

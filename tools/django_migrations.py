@@ -1,6 +1,6 @@
 """Writes a migration of Django for every step of Rowlock's schema; --check says which are missing or out of step.
 
-    python tools/django_migrations.py
+python tools/django_migrations.py
 """
 
 from __future__ import annotations

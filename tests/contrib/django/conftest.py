@@ -45,9 +45,7 @@ async def _migrate(database_url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_template(
-    shared_folder: Path, server_url: str, administrator: psycopg.Connection[Any], template: str
-) -> str:
+def django_template(shared_folder: Path, server_url: str, administrator: psycopg.Connection[Any], template: str) -> str:
     """The name of a database that `manage.py migrate` has filled; Rowlock's tables were there before."""
     built_once(shared_folder, administrator, server_url, TEMPLATE, _migrate, template=template)
     return TEMPLATE

@@ -10,6 +10,7 @@ from orders.jobs import fail, refund, send_receipt
 from pydantic import SecretStr
 
 from rowlock.contrib.django import app
+from rowlock.contrib.django.admin import ORDERS
 from rowlock.contrib.django.models import Job
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -102,7 +103,7 @@ def test_actions_are_orders_that_the_audit_knows(action: str, after: str) -> Non
     jobs = [refund.enqueue_sync(number) for number in (1, 2)]
     answer = client.post(LIST, {"action": action, "_selected_action": [job.public_id for job in jobs]})
     verb = action.removesuffix("_jobs")
-    assert told(client, answer) == [f"2 jobs {dict(approve='approved', cancel='cancelled', reject='rejected')[verb]}."]
+    assert told(client, answer) == [f"2 jobs {ORDERS[verb][2]}."]
     assert [state(job) for job in jobs] == [after, after]
     entries = [(entry.subject, entry.action) for entry in app.sync.audit.list()]
     assert entries == [("grace", f"job.{verb}")] * 2

@@ -39,13 +39,13 @@ def test_a_job_is_committed_with_the_surrounding_transaction() -> None:
 
 
 def test_a_rollback_takes_the_job_with_it() -> None:
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
-        send_receipt.enqueue_sync(1)
-        _ = 1 / 0
     with transaction.atomic():
-        with pytest.raises(ZeroDivisionError), transaction.atomic():  # a savepoint
+        send_receipt.enqueue_sync(1)
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        with transaction.atomic():  # a savepoint
             send_receipt.enqueue_sync(2)
-            _ = 1 / 0
+            transaction.set_rollback(True)
         refund.enqueue_sync(3)
     assert [job.kind for job in app.sync.jobs.list()] == ["refund"]
 
@@ -128,7 +128,7 @@ def test_a_database_that_is_not_postgresql_is_refused() -> None:
         send_receipt.options(connection=lite).enqueue_sync(1)
 
 
-def test_missing_tables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tables_are_named() -> None:
     send_receipt.enqueue_sync(0)  # the lanes are known
     with connection.cursor() as cursor:
         cursor.execute("ALTER SCHEMA rowlock RENAME TO elsewhere")
@@ -215,6 +215,6 @@ def test_the_project_can_make_the_application_itself() -> None:
 def test_an_unknown_entry_of_databases_is_explained() -> None:
     with override_settings(ROWLOCK={"database": "jobs"}):
         wrong = DjangoRowlock()
-    with pytest.raises(ConfigurationError, match="which settings.DATABASES does not have; it has default"):
+    with pytest.raises(ConfigurationError, match=r"which settings\.DATABASES does not have; it has default"):
         wrong.database()
     assert settings.ROWLOCK["database"] == "default"

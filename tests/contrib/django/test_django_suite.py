@@ -114,4 +114,6 @@ def test_djangos_own_tests_of_tasks_pass_on_our_backend(project_url: str, tmp_pa
 
 
 def collected(folder: Path) -> int:
-    return sum(len(re.findall(r"^    (?:async )?def test_", f.read_text(), re.MULTILINE)) for f in folder.glob("test_*.py"))
+    return sum(
+        len(re.findall(r"^    (?:async )?def test_", f.read_text(), re.MULTILINE)) for f in folder.glob("test_*.py")
+    )

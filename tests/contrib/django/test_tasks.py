@@ -164,7 +164,7 @@ def test_results_of_other_jobs_do_not_exist() -> None:
 
 
 def test_arguments_must_be_json() -> None:
-    with pytest.raises(TypeError, match="Unsupported type|not JSON serializable"):
+    with pytest.raises(TypeError, match=r"Unsupported type|not JSON serializable"):
         tasks.thank.enqueue(object())
     assert not Job.objects.exists()
 

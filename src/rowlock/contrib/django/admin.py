@@ -1,4 +1,4 @@
-"""Pages in Django's admin: jobs to look at, and orders to give them. Every order goes through the desk and its audit."""
+"""Pages in Django's admin: jobs, and orders to give them. Every order goes through the desk and its audit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class JobChangeList(ChangeList):
 
 @admin.register(Job)
 class JobAdmin(admin.ModelAdmin):
-    """Jobs: filters, search, detail with progress, errors and attempts, and the orders cancel, retry, approve, reject."""
+    """Jobs: filters, search, a page with progress, error and attempts, and the orders of `ORDERS`."""
 
     list_display = ("id", "kind", "state", "lane", "priority", "tries", "created_at", "finished_at", "submitted_by")
     list_filter = ("state", KindFilter, LaneFilter, "created_at")
@@ -203,7 +203,9 @@ class JobAdmin(admin.ModelAdmin):
 
     def get_urls(self) -> list[Any]:
         """The pages, and an address that takes orders for one job."""
-        take = path("<str:job_id>/order/<str:name>/", self.admin_site.admin_view(self.take_order), name="rowlock_job_order")
+        take = path(
+            "<str:job_id>/order/<str:name>/", self.admin_site.admin_view(self.take_order), name="rowlock_job_order"
+        )
         return [take, *super().get_urls()]
 
     def take_order(self, request: HttpRequest, job_id: str, name: str) -> HttpResponseRedirect:
@@ -211,10 +213,16 @@ class JobAdmin(admin.ModelAdmin):
         if name not in ORDERS:
             message = f"There is no order {name!r}."
             raise Http404(message)
-        if request.method != "POST" or not self.has_view_permission(request) or not request.user.has_perm(ORDERS[name][1]):
+        if (
+            request.method != "POST"
+            or not self.has_view_permission(request)
+            or not request.user.has_perm(ORDERS[name][1])
+        ):
             raise PermissionDenied
         self._order(request, name, [job_id], note=request.POST.get("note", "").strip() or None)
-        return HttpResponseRedirect(reverse("admin:rowlock_job_change", args=[job_id], current_app=self.admin_site.name))
+        return HttpResponseRedirect(
+            reverse("admin:rowlock_job_change", args=[job_id], current_app=self.admin_site.name)
+        )
 
     # --- the page of one job -----------------------------------------------------------------------------------------
 
@@ -286,7 +294,9 @@ class JobAdmin(admin.ModelAdmin):
     def error(self, job: Job) -> str:
         """The last error."""
         about = dict(job.history.job.errors or {})
-        return ": ".join(str(about[name]) for name in ("type", "message") if about.get(name)) or str(about.get("reason", ""))
+        return ": ".join(str(about[name]) for name in ("type", "message") if about.get(name)) or str(
+            about.get("reason", "")
+        )
 
     @admin.display
     def traceback(self, job: Job) -> str:
@@ -343,7 +353,9 @@ def _desk(request: HttpRequest) -> Desk:
 
 
 def _json(value: object) -> str:
-    return "" if value in (None, {}, ()) else _preformatted(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    return (
+        "" if value in (None, {}, ()) else _preformatted(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    )
 
 
 def _preformatted(text: str) -> str:

@@ -32,8 +32,8 @@ def check_configuration(**_: Any) -> list[checks.CheckMessage]:  # noqa: ANN401 
     entry, schema = connections.settings[alias], configuration.settings.schema
     if entry.get("USER") == schema and "search_path" not in str(entry.get("OPTIONS") or ""):
         text = (
-            f"The database user is called {schema!r}, as Rowlock's schema is. PostgreSQL looks for tables in the schema "
-            "of the user's name first, so Django would create its own tables among Rowlock's."
+            f"The database user is called {schema!r}, as Rowlock's schema is. PostgreSQL looks for tables in the "
+            "schema of the user's name first, so Django would create its own tables among Rowlock's."
         )
         hint = "Set OPTIONS = {'options': '-c search_path=public'} in DATABASES, or another ROWLOCK['schema']."
         found.append(checks.Warning(text, hint, id="rowlock.W002"))

@@ -47,7 +47,9 @@ def read_configuration(environ: Mapping[str, str] | None = None) -> Configuratio
         if name not in _OWN and name not in _FROM_ENVIRONMENT:
             raise ConfigurationError(_unknown(name))
     variables = {
-        f"ROWLOCK_{name.upper()}": _text(value) for name, value in given.items() if name not in _OWN and value is not None
+        f"ROWLOCK_{name.upper()}": _text(value)
+        for name, value in given.items()
+        if name not in _OWN and value is not None
     }
     own = {name: given[name] for name in _OWN if name in given}
     if "modules" in own:

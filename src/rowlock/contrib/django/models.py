@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from django.db import models
+from typing_extensions import override
 
 from rowlock.contrib.django.application import project_app
 from rowlock.contrib.django.configuration import read_configuration
@@ -80,10 +81,13 @@ class Worker(_ReadOnly):
     seen_at = models.DateTimeField()
 
     class Meta:
+        """Made by Rowlock's own steps."""
+
         managed = False
         db_table = table("workers")
         default_permissions = ()
 
+    @override
     def __str__(self) -> str:
         """The name: host and process id."""
         return str(self.name)
@@ -117,6 +121,8 @@ class Job(_ReadOnly):
     meta = models.JSONField(null=True)
 
     class Meta:
+        """Made by Rowlock's own steps."""
+
         managed = False
         db_table = table("jobs")
         ordering = ("-id",)
@@ -136,6 +142,7 @@ class Job(_ReadOnly):
             ("manage_tokens", "Can manage tokens and roles"),
         )
 
+    @override
     def __str__(self) -> str:
         """The kind and the public id."""
         return f"{self.kind} {self.pk}"
@@ -155,11 +162,14 @@ class JobAttempt(_ReadOnly):
     error = models.JSONField(null=True)
 
     class Meta:
+        """Made by Rowlock's own steps."""
+
         managed = False
         db_table = table("job_attempts")
         ordering = ("job", "fence")
         default_permissions = ()
 
+    @override
     def __str__(self) -> str:
         """The number of the attempt and its outcome."""
         return f"attempt {self.attempt}: {self.outcome}"

@@ -62,7 +62,7 @@ _NO_EXCEPTION: Final = "rowlock.errors.JobFailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowlockTask(Task):  # type: ignore[misc]  # Django has no types
+class RowlockTask(Task):
     """A task with options of its kind: @task(retry=Retry(attempts=5), timeout="10m"), since Django 6.1."""
 
     retry: Retry | None = None
@@ -70,7 +70,7 @@ class RowlockTask(Task):  # type: ignore[misc]  # Django has no types
     executor: Executor | None = None
 
 
-class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no types
+class RowlockBackend(BaseTaskBackend):
     """Enqueues tasks as jobs, in the open transaction of Django's connection if there is one.
 
     OPTIONS: lanes (queue name to lane; by default a queue's lane has its name), and for tasks that do not say so
@@ -110,7 +110,7 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         if known is not None and getattr(known.__wrapped__, "django_task", None) is None:
             message = f"{kind} is the name of a kind that is declared with app.job(). Give that kind another name."
             raise InvalidTask(message)
-        if known is not None and known.__wrapped__.django_task is task.func:
+        if known is not None and known.__wrapped__.django_task is task.func:  # type: ignore[attr-defined]  # checked above
             return
         lane = self._lanes.get(queue, queue)
         app.job(
@@ -179,7 +179,9 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
     def _result_of_row(self, task: Any, row: JobRow) -> Any:  # noqa: ANN401 - a Task, a TaskResult
         attempts = [each for each in row.attempts_before if each.started_at is not None]
         status = _status(State(row.state))
-        started = min([each.started_at for each in attempts] + ([row.claimed_at] if row.claimed_at else []), default=None)
+        started = min(
+            [each.started_at for each in attempts] + ([row.claimed_at] if row.claimed_at else []), default=None
+        )
         result = self._result(
             task,
             row.pk,
@@ -203,7 +205,13 @@ class RowlockBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         given: Mapping[str, Any],
         **about: Any,  # noqa: ANN401 - fields of TaskResult
     ) -> Any:  # noqa: ANN401 - a TaskResult
-        unset = {"started_at": None, "last_attempted_at": None, "finished_at": None, "errors": [], "worker_ids": []}
+        unset: dict[str, Any] = {
+            "started_at": None,
+            "last_attempted_at": None,
+            "finished_at": None,
+            "errors": [],
+            "worker_ids": [],
+        }
         return TaskResult(
             task=task,
             id=number,
@@ -392,8 +400,6 @@ def _shown(moment: Any) -> Any:  # noqa: ANN401 - a datetime or None
     """A time as the project writes times: aware, or naive with USE_TZ = False."""
     from django.conf import settings
 
-    if moment is None or settings.USE_TZ == timezone.is_aware(moment):
+    if moment is None or timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_naive(moment) if timezone.is_aware(moment) else timezone.make_aware(moment)
-
-

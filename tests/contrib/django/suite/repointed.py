@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from django.db import connection
+from typing_extensions import override
 
 from rowlock.contrib.django import app
 from rowlock.contrib.django.models import Job
@@ -31,7 +32,8 @@ class QueuedBackend(RowlockBackend):
 class RunAtOnceBackend(RowlockBackend):
     """Instead of the immediate one: the job is claimed and run by a worker of this process before enqueue() returns."""
 
-    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401 - Django's
+    @override
+    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
         queued = super().enqueue(task, args, kwargs)
         app.wait_for(app.run_job(queued.id))
         return self.get_result(queued.id)

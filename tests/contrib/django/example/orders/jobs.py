@@ -8,8 +8,8 @@ from pathlib import Path
 
 from django.db import connection
 from django.db.models import F
-from orders.models import Order
 
+from orders.models import Order
 from rowlock import Context, Retry, SyncContext
 from rowlock.contrib.django import app
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import django
+
 from orders.models import Order
 
 if django.VERSION >= (6,):

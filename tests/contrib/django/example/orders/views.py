@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.http import HttpRequest, JsonResponse
+
 from orders.jobs import send_receipt
 from orders.models import Order
 

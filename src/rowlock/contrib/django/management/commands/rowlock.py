@@ -18,7 +18,7 @@ _DJANGOS: Final = ("--settings", "--pythonpath")
 
 
 class Command(BaseCommand):
-    """Rowlock's command line: worker, jobs, lanes, schema, serve, …"""
+    """Rowlock's command line: worker, jobs, lanes, schema, serve and so on."""
 
     help = "Rowlock's command line for this project: manage.py rowlock worker, manage.py rowlock jobs ls, …"
     requires_system_checks: tuple[str, ...] = ()

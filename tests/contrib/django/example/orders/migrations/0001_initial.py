@@ -7,8 +7,8 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     initial = True
-    dependencies: list[tuple[str, str]] = []
-    operations = [
+    dependencies: tuple[tuple[str, str], ...] = ()
+    operations = (
         migrations.CreateModel(
             "Order",
             [
@@ -16,5 +16,5 @@ class Migration(migrations.Migration):
                 ("customer", models.TextField()),
                 ("receipts", models.IntegerField(default=0)),
             ],
-        )
-    ]
+        ),
+    )

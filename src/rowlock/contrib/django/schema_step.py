@@ -1,4 +1,4 @@
-"""SchemaStep: a step of Rowlock's schema as an operation of a Django migration.
+"""ApplySchemaStep: a step of Rowlock's schema as an operation of a Django migration.
 
 The step runs on a connection of Rowlock's own, outside of Django's transaction, exactly as `rowlock schema upgrade`
 runs it: with short lock waits and indexes built concurrently. A step that is already applied is left alone, so tables
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-class SchemaStep(Operation):
+class ApplySchemaStep(Operation):
     """Applies one step of Rowlock's schema, or undoes it."""
 
     reversible = True
@@ -70,6 +70,6 @@ def step_migration(version: int, *, after: str) -> type[Any]:
     attributes = {
         "atomic": False,
         "dependencies": [("rowlock", after)],
-        "operations": [SchemaStep(version)],
+        "operations": [ApplySchemaStep(version)],
     }
     return type("Migration", (migrations.Migration,), attributes)

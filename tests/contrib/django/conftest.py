@@ -66,12 +66,21 @@ def project(project_url: str) -> Iterator[DjangoRowlock]:
     from rowlock.contrib.django import app  # noqa: PLC0415 - after set_up()
 
     before = dict(connections.settings["default"])
-    connections.close_all()
+    _close_everywhere()
     connections.settings["default"].update(entry_of(project_url))
     yield app
     app.disconnect()
-    connections.close_all()
+    _close_everywhere()
     connections.settings["default"].update(before)
+
+
+def _close_everywhere() -> None:
+    """Close Django's connections of this thread, and of the one in which async tests use the ORM."""
+    from asgiref.sync import SyncToAsync  # noqa: PLC0415 - with Django
+    from django.db import connections  # noqa: PLC0415 - after set_up()
+
+    connections.close_all()
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
 
 
 @pytest.fixture

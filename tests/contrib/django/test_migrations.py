@@ -11,7 +11,7 @@ from tests.contrib.django.conftest import manage
 from rowlock.store.schema import migrate
 from rowlock.store.schema.migration_files import migrations, newest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # a hundred steps, each on a connection of its own
 
 
 def version(url: str, schema: str = "rowlock") -> int:

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.run.inject import Function
+    from rowlock.flow.worker.job_runner import JobRunner
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.worker import Worker
     from rowlock.flow.worker.worker_thread import WorkerThread
@@ -150,6 +151,7 @@ class Rowlock:
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
         self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
         self._own_desk = AppDesk(self._resources, self._bridge)
+        self._runner: JobRunner | None = None
 
     # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
 
@@ -531,6 +533,8 @@ class Rowlock:
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
+            if self._runner is not None:
+                await self._runner.close(after=None)
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
             await self._locks.close()
             await self._database.close()
@@ -649,20 +653,29 @@ class Rowlock:
                     kind.name,
                 )
 
+    def job_runner(self) -> JobRunner:
+        """What run_job() runs jobs with: one worker per event loop of this process."""
+        from rowlock.flow.worker.job_runner import JobRunner
+
+        with self._opening:
+            if self._runner is None:
+                self._runner = JobRunner(lambda: self.make_worker(claims=False))
+            return self._runner
+
     async def run_job(self, job_id: int | str) -> Job:
-        """Claim this job here and now and run it to its end; for carriers and tests."""
+        """Claim this job here and now and run it to its end; for carriers and tests.
+
+        All calls of a process share one worker, which is started by the first of them and stopped by close().
+        """
         number = ids.parse(job_id)
-        job = await self.jobs.get(number)
-        find_handler(self.handlers, job.kind)
-        worker = self.make_worker(claims=False)
-        await worker.start()
-        try:
-            ran = await worker.run_by_id(number)
-        finally:
-            await worker.stop()
+        ran = await self.job_runner().run(number)
         after = await self.jobs.get(number)
         if not ran:
-            why = "it is not due yet" if after.state is State.QUEUED else "only a queued job can be run"
+            why = "it is not due yet, or a limit holds it back" if after.state is State.QUEUED else "only a queued job can be run"
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
+
+    def run_job_sync(self, job_id: int | str) -> Job:
+        """run_job() for blocking code, from any thread: the job runs on Rowlock's own event loop."""
+        return self._bridge.run(self.run_job(job_id))

@@ -62,7 +62,7 @@ class WorkerOptions:
     origin: Origin | None = None
     """Where child processes import the application from; None: no job can run in a child process."""
     alone: bool = False
-    """True: for single jobs in a test; neither listens nor beats, and reads the lanes before every job."""
+    """True: for single jobs in a test; neither listens nor beats."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
 

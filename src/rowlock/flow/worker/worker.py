@@ -10,7 +10,7 @@ import socket
 from random import Random
 from typing import TYPE_CHECKING, Final, assert_never
 
-from rowlock.errors import WorkerFailed, WrongState
+from rowlock.errors import JobNotFound, WorkerFailed, WrongState
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import DatabaseClock
@@ -18,6 +18,7 @@ from rowlock.flow.claim.due_timer import DueTimer
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.executors.child_limits import ChildLimits
 from rowlock.flow.executors.process_pool import ChildPool
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
@@ -295,25 +296,37 @@ class Worker:
         self._leaving = self._loop.create_task(self.stop())  # not in the background tasks: stop() cancels those
 
     async def run_by_id(self, job_id: int) -> bool:
-        """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now."""
-        if self.options.alone:
+        """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now.
+
+        WrongState: its lane is drained, or this worker is. UnknownKind: the code here does not declare its kind.
+        """
+        found = await kind_of(self._claims, job_id)
+        if found is None:
+            raise JobNotFound(f"There is no job {ids.encode(job_id)}. Finished jobs are removed after their retention.")
+        find_handler(self._handlers, found.kind)
+        if self.draining or self.stopped.is_set():
+            raise WrongState(f"Job {ids.encode(job_id)} was not run: worker {self.name} drains.")
+        # A kind without a lane may have been declared since the lanes were read.
+        if found.lanes_version != self._lanes_version or self._claimer.lane_of(found.kind) is None:
             await self._read_lanes()
-        kind = await kind_of(self._claims, job_id)
-        if kind is None or kind not in self._handlers:
-            return False
-        lane = self._claimer.lane_of(kind)
+            self._lanes_version = found.lanes_version
+        lane = self._claimer.lane_of(found.kind)
         if lane is None or not self.lanes[lane].enabled:
-            message = (
-                f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. "
-                f"Resume it with: rowlock lanes resume {lane}"
-            )
-            raise WrongState(message)
+            raise WrongState(_not_served(job_id, found.kind, lane))
         with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
             self._slots.run(claimed)
         for row in claimed:
-            await self._slots.wait_for(Claim(row["id"], row["fence"]))
+            await self._ended(Claim(row["id"], row["fence"]))
         return bool(claimed)
+
+    async def _ended(self, claim: Claim) -> None:
+        """Wait for the end of an attempt. If the caller is cancelled meanwhile, its job goes back to the queue."""
+        try:
+            await self._slots.wait_for(claim)
+        except asyncio.CancelledError:
+            self._slots.stop_attempts(claim.job_id, "shutdown", claim.fence)
+            raise
 
     async def _close(self) -> None:
         # First the parts that start background tasks, then the tasks.
@@ -513,3 +526,9 @@ class Worker:
         logger.error("worker %s: a background task failed", self.name, exc_info=error)
         # It may have been the reading of lanes or pairs: the next beat has it done again.
         self._lanes_version = self._sweep_epoch = -1
+
+
+def _not_served(job_id: int, kind: str, lane: str | None) -> str:
+    if lane is None:
+        return f"Job {ids.encode(job_id)} was not run: no lane has the kind {kind!r}, and none has '*'."
+    return f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 import rowlock
 from rowlock.bridge import Bridge, in_thread
+from rowlock.delivery.reception import Reception
+from rowlock.delivery.routes import Routes
 from rowlock.desk.access import Desk, DeskResources
 from rowlock.desk.app_desk import AppDesk
 from rowlock.desk.guard import Guard
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowlock.decorator import JobDecorator, NoContext
+    from rowlock.delivery.outbox import Outbox
+    from rowlock.delivery.routes import Carrier
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.failures import FailuresByCause
@@ -129,8 +133,13 @@ class Rowlock:
         engine: object | None = None,
         schema: str | None = None,
         settings: Settings | None = None,
+        delivery: Carrier | Mapping[str, Carrier] | None = None,
     ) -> None:
-        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
+
+        delivery: the carrier that brings jobs to the processes that run them, such as ArqDelivery(…); or one for each
+        lane, with "*" for all others. By default workers hear of jobs from PostgreSQL.
+        """
         if engine is not None:
             if database_url is not None:
                 message = "database_url and engine were both given. Pass one of them."
@@ -146,7 +155,16 @@ class Rowlock:
         self._extensions = extensions = Extensions()
         self.handlers = extensions.handlers
         self._events = extensions.events
-        self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
+        reception = Reception(self.database, self.job_runner, self._read_job, self._bridge, self.close)
+        self._reception, self._routes = reception, Routes(delivery, reception, self.handlers)
+        self._producer = Producer(
+            self.database,
+            self._bridge,
+            extensions.enqueue_middleware,
+            self._events,
+            outbox=self._outbox,
+            may_carry=self._routes.may_carry,
+        )
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
         self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
@@ -307,6 +325,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> JobDecorator: ...
     @suggests_options("app.job()", error=ConfigurationError, hints=_HINTS)
     def job(
@@ -334,6 +353,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
 
@@ -360,14 +380,19 @@ class Rowlock:
         rate            the rate, or rates, that limit how often jobs start; a function makes them of the arguments
         weight          how much of its rates one job uses
         fair            tenants take turns in a fair lane
+        delivery        the carrier of the kind and its hooks; by default that of its lane, or of Rowlock(delivery=…)
         """
-        options = {name: value for name, value in locals().items() if name not in ("self", "kind")}
+        options = {name: value for name, value in locals().items() if name not in ("self", "kind", "delivery")}
         if callable(kind):
             return self._declare(kind, None, options)
-        return functools.partial(self._declare, name=kind, options=options)
+        return functools.partial(self._declare, name=kind, options=options, delivery=delivery)
 
     def _declare(
-        self, function: Callable[..., object], name: str | None, options: Mapping[str, object]
+        self,
+        function: Callable[..., object],
+        name: str | None,
+        options: Mapping[str, object],
+        delivery: Carrier | None = None,
     ) -> BaseTask[..., object]:
         is_async = inspect.iscoroutinefunction(function)
         definition = kind_of(checked_name(name or function.__name__), dict(options), is_async=is_async)
@@ -389,6 +414,8 @@ class Rowlock:
         make = Task if is_async else SyncTask
         task: BaseTask[..., object] = make(handler, self._producer, self._own_desk, add_hook)
         self.tasks[definition.name] = task
+        if delivery is not None:
+            self._routes.add_kind(definition.name, delivery)
         return task
 
     def _hook(
@@ -501,8 +528,11 @@ class Rowlock:
         The database of before stays open and is used again afterwards.
         """
         before = self._point_at(settings, None, None)
+        # Jobs of a test reach no broker: the test drains them.
+        delivered, self._routes.enabled = self._routes.enabled, False
 
         def back() -> None:
+            self._routes.enabled = delivered
             self._point_at(*before)
 
         return back
@@ -536,6 +566,7 @@ class Rowlock:
             if self._runner is not None:
                 await self._runner.close(after=None)
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
+            await asyncio.gather(*(carrier.close() for carrier in self._routes.carriers))
             await self._locks.close()
             await self._database.close()
 
@@ -587,12 +618,14 @@ class Rowlock:
         *,
         name: str | None = None,
         claims: bool = True,
+        upkeep_only: bool = False,
         handlers: Mapping[str, Handler] | None = None,
         replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only jobs for run_by_id().
 
+        upkeep_only: runs no job at all and does the upkeep for processes that do.
         handlers: a test's own, instead of the declared ones. Then no child process is started and, without claims, no
         heartbeat is sent.
         """
@@ -609,31 +642,54 @@ class Rowlock:
         if not tested:
             self._check_executors()
         origin = None if tested else self._origin()
+        claims = claims and not upkeep_only
         options = WorkerOptions(
             name,
             chosen,
             slots,
             self.settings.app_version or rowlock.__version__,
             claims,
+            upkeep_only,
             origin,
             alone=tested and not claims,
             supervisor=supervisor,
         )
-        database = self.database()
+        database, outbox = self.database(), self._outbox()
+        # A process that runs what a carrier brings is a worker like any other, upkeep included.
+        keeps_up = claims or upkeep_only or (outbox is not None and not tested)
         set_aside = SetAside(logging.getLogger("rowlock.worker"))
-        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit, set_aside=set_aside)
+        scope = _empty_scope if upkeep_only else self.worker_scope
+        upkeep = DutyRunner(
+            database,
+            self.settings,
+            Waker(database, outbox),
+            self._events,
+            self.submit,
+            set_aside=set_aside,
+            deliver=None if outbox is None else outbox.look_if_elected,
+        )
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
             producer=lambda: self._producer,
-            upkeep=upkeep if claims else None,
-            scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
+            upkeep=upkeep if keeps_up else None,
+            scope=declaring(self._own_desk.declared_schedules, scope) if keeps_up else scope,
             events=self._events,
             replacement=replacement,
             set_aside=set_aside,
+            outbox=outbox,
+            carried=self._routes.carries,
         )
+
+    def _outbox(self) -> Outbox | None:
+        """What tells carriers of jobs, for one event loop; None: PostgreSQL delivers every job."""
+        if not self._routes.active:
+            return None
+        from rowlock.delivery.outbox import Outbox
+
+        return Outbox(self.database, self._routes, self.handlers)
 
     def _origin(self) -> Origin | None:
         return origin_of(self, self.handlers.values())
@@ -671,11 +727,35 @@ class Rowlock:
         ran = await self.job_runner().run(number)
         after = await self.jobs.get(number)
         if not ran:
-            why = "it is not due yet, or a limit holds it back" if after.state is State.QUEUED else "only a queued job can be run"
+            why = (
+                "it is not due yet, or a limit holds it back"
+                if after.state is State.QUEUED
+                else "only a queued job can be run"
+            )
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
 
+    async def run_delivered(self, job_id: int | str) -> Job | None:
+        """For the process behind a QueueBackend: run the job that a message names.
+
+        None: the job has ended, runs elsewhere or cannot start now; then another message follows when it can.
+        """
+        return await self._reception.run(job_id)
+
+    def run_delivered_sync(self, job_id: int | str) -> Job | None:
+        """run_delivered() for blocking code, from any thread."""
+        return self._reception.run_sync(job_id)
+
+    async def _read_job(self, number: int) -> Job:
+        return await self.jobs.get(number)
+
     def run_job_sync(self, job_id: int | str) -> Job:
         """run_job() for blocking code, from any thread: the job runs on Rowlock's own event loop."""
         return self._bridge.run(self.run_job(job_id))
+
+
+@contextlib.asynccontextmanager
+async def _empty_scope(_kinds: Collection[str] | None) -> AsyncIterator[Mapping[str, Any]]:
+    """The scope of a worker that runs no job: without lifespans and dependencies of the application."""
+    yield {}

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowlock.decorator import JobDecorator, NoContext
+    from rowlock.delivery.backend import Delivery
     from rowlock.delivery.outbox import Outbox
     from rowlock.delivery.routes import Carrier
     from rowlock.desk.approvals import Approvals
@@ -746,6 +747,11 @@ class Rowlock:
     def run_delivered_sync(self, job_id: int | str) -> Job | None:
         """run_delivered() for blocking code, from any thread."""
         return self._reception.run_sync(job_id)
+
+    @property
+    def carriers(self) -> list[Delivery]:
+        """The carriers of this application, that of PostgreSQL left out unless it was named."""
+        return list(self._routes.carriers)
 
     async def _read_job(self, number: int) -> Job:
         return await self.jobs.get(number)

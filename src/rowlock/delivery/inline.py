@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from rowlock.delivery.backend import REDELIVER_AFTER, Delivery
+from rowlock.delivery.reception import result_of
 from rowlock.errors import ConfigurationError, RowlockError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class InlineDelivery(Delivery):
     def __init__(self, *, name: str = "inline", redeliver_after: Span = REDELIVER_AFTER) -> None:
         super().__init__(name=name, redeliver_after=redeliver_after)
         self._reception: Reception | None = None
-        self._tasks: dict[str, asyncio.Task[object]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._results: dict[str, object] = {}
 
     @override
@@ -43,13 +44,13 @@ class InlineDelivery(Delivery):
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
         return number
 
-    async def _run(self, number: str, job_id: str) -> object:
+    async def _run(self, number: str, job_id: str) -> None:
         try:
-            self._results[number] = result = await self._reception.run(job_id)  # type: ignore[union-attr]  # bound
+            result = result_of(await self._reception.run(job_id))  # type: ignore[union-attr]  # bound
         except RowlockError as error:
             logger.warning("job %s was not run: %s", job_id, error)
-            return None
-        return result
+            return
+        self._results[number] = result
 
     @override
     async def get_job_metadata(self, backend_job_id: str) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ class Routes:
             for lane, carrier in delivery.items():
                 if not isinstance(lane, str) or not lane:
                     raise ConfigurationError(
-                        f"delivery={{lane: carrier}} has names of lanes as keys; got {shown(lane)}."
+                        f"A key of delivery={{…}} is the name of a lane, or '*'; got {shown(lane)}."
                     )
                 self._by_lane[lane] = self._known(carrier, f"delivery[{lane!r}]")
         elif delivery is not None:

@@ -183,6 +183,8 @@ class JobSearch:
             values = [value for value in term.values if isinstance(value, Text)]
             if not any(value.prefix for value in values):
                 return AccessPath("fingerprint", {"fingerprints": [value.text for value in values]})
+        if (delivered := await self._delivered(query)) is not None:
+            return AccessPath("list", {"few": delivered})
         if (few := await self._few(query, now)) is not None:
             return AccessPath("list", {"few": few})
         for term in search.positives(query, "ref", "tag"):
@@ -194,6 +196,16 @@ class JobSearch:
             if ENDED_BADLY.issuperset(states := _states(term)):
                 return AccessPath("state", {"ended": states})
         return self._by_owner(query) or AccessPath("id")
+
+    async def _delivered(self, query: Query) -> list[int] | None:
+        """The jobs that a carrier knows by the ids of a term; None: no term names whole ids, or too many."""
+        for term in search.positives(query, "backend"):
+            values = [value for value in term.values if isinstance(value, Text)]
+            if not any(value.prefix for value in values):
+                names = [value.text for value in values]
+                rows = await self._open().fetch("search_delivered_as", backend_job_ids=names, cap=_FEW + 1)
+                return [row["id"] for row in rows] if len(rows) <= _FEW else None
+        return None
 
     def _by_owner(self, query: Query) -> AccessPath | None:
         """The index of the only tenant or submitter that the principal may see or asks for."""

@@ -87,6 +87,11 @@ WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND d.carrier = :carr
   AND d.delivered_at < clock_timestamp() - :settled::interval AND d.again_at > clock_timestamp()
 ORDER BY d.delivered_at, j.id LIMIT :most::integer
 
+-- name: job_delivery
+-- The newest message about a job, for its explanation; asked only where the table is there.
+SELECT d.carrier, d.fence, d.backend_job_id, d.sent, d.delivered_at, d.again_at, clock_timestamp() AS now
+FROM {schema}.job_deliveries d WHERE d.job_id = :id::bigint
+
 -- name: elect_deliverer
 -- One process of an application looks for undelivered jobs at a time; every application has a row of its own, since none can
 -- deliver the jobs of another. A look that took long is repeated more rarely, like every duty.

@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rowlock.delivery.backend import Message
 from rowlock.errors import RowlockError
@@ -27,7 +27,7 @@ from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from rowlock.delivery.backend import Delivery
     from rowlock.delivery.routes import Routes
@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 logger = logging.getLogger("rowlock.delivery")
+T = TypeVar("T")
 EVERY: Final = timedelta(seconds=1)
 """Between two looks for undelivered jobs, by one process of an application."""
 _UNSENT: Final = timedelta(seconds=10)
 """After that a reservation counts for nothing whose process has died before it sent the message."""
-_SEND_WITHIN: Final = 5.0
+_SEND_WITHIN: Final = 10.0
 """Seconds for a batch of messages; a broker that takes longer counts as away."""
-_BATCH: Final = 500
+_BATCH: Final = 200
+"""Messages sent at once."""
 _MOST: Final = 10_000
 """Undelivered jobs that one look finds at most."""
 _ASKED: Final = 1000
@@ -244,8 +246,7 @@ class Outbox:
         if not out:
             return 0
         try:
-            async with asyncio.timeout(_SEND_WITHIN):
-                missing = frozenset(await carrier.missing([row["backend_job_id"] for row in out]))
+            missing = frozenset(await _in_time(carrier.missing([row["backend_job_id"] for row in out])))
         except Exception as error:  # noqa: BLE001 - whatever the carrier's client raises
             self._failed(carrier, error)
             return 0
@@ -315,8 +316,7 @@ class Outbox:
         numbers = [row["id"] for row in rows]
         messages = [Message(ids.encode(row["id"]), row["kind"], places[row["kind"]][0].name) for row in rows]
         try:
-            async with asyncio.timeout(_SEND_WITHIN):
-                backend_ids = await carrier.send(messages)
+            backend_ids = await _in_time(carrier.send(messages))
         except Exception as error:  # noqa: BLE001 - whatever the carrier's client raises; the jobs are in the table
             self._failed(carrier, error)
             await self._open().fetch("undeliver", ids=numbers, after=timedelta(0), counts=False)
@@ -345,6 +345,14 @@ class Outbox:
         self._outages.setdefault(name, OutageLog(logger, fails, f"{name} takes messages again")).failed(error)
         failures = self._failures[name] = self._failures.get(name, 0) + 1
         self._paused[name] = self._monotonic() + _PAUSES[min(failures, len(_PAUSES)) - 1]
+
+
+async def _in_time(work: Awaitable[T]) -> T:
+    """The answer of a carrier, or a TimeoutError that says so."""
+    try:
+        return await asyncio.wait_for(work, _SEND_WITHIN)
+    except TimeoutError:
+        raise TimeoutError(f"its broker did not answer within {_SEND_WITHIN:g} s") from None
 
 
 def _within(

@@ -55,7 +55,7 @@ class Redis:
         log = self._folder / "redis.log"
         command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         with log.open("ab") as out:
-            self._process = subprocess.Popen([*command, "--dir", str(self._folder)], stdout=out, stderr=out)  # noqa: S603 - no shell
+            self._process = subprocess.Popen([*command, "--dir", str(self._folder)], stdout=out, stderr=out)
         wait_for_port(self.port, self._process, log)
 
     def kill(self) -> None:
@@ -107,7 +107,7 @@ class RabbitMQ:
         self._folder.mkdir(parents=True, exist_ok=True)
         log = self._folder / "rabbitmq.log"
         with log.open("ab") as out:
-            self._process = subprocess.Popen(  # noqa: S603 - no shell
+            self._process = subprocess.Popen(
                 [str(RABBITMQ)], env=self.environment, stdout=out, stderr=out, start_new_session=True
             )
         wait_for_port(self.port, self._process, log)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock import Context, Gate, Job, Rate, Retry, Rowlock
-from rowlock.delivery.backend import Delivery
 from rowlock.delivery.inline import InlineDelivery
 from rowlock.delivery.postgres import PostgresDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rowlock.delivery.backend import Delivery
 
 
 def delivery_of(carrier: str, broker: str) -> Delivery:
@@ -51,7 +52,7 @@ def delivery_of(carrier: str, broker: str) -> Delivery:
             raise AssertionError(carrier)
 
 
-def build(database_url: str, carrier: str, broker: str) -> Rowlock:
+def build(database_url: str, carrier: str, broker: str) -> Rowlock:  # noqa: C901 - a list of kinds
     """The application, with the kinds that the tests enqueue."""
     app = Rowlock(database_url, delivery=delivery_of(carrier, broker))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 from tests.delivery.brokers import RabbitMQ, Redis
 from tests.delivery.carried_app import build
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -33,6 +34,7 @@ class CarrierCase:
     broker: type[Redis | RabbitMQ] | None = None
     command: Sequence[str] = ()
 
+    @override
     def __str__(self) -> str:
         return self.name
 
@@ -81,7 +83,7 @@ class Stage:
             command = [sys.executable, *self.case.command]
             if self.case.carrier == "celery":
                 command += ["--hostname", f"w{len(self.processes)}@test"]
-            process = subprocess.Popen(  # noqa: S603 - no shell
+            process = subprocess.Popen(
                 command, env=environment, stdout=out, stderr=out, cwd=HERE, start_new_session=True
             )
         self.processes.append(process)
@@ -98,7 +100,8 @@ class Stage:
 
     async def runs(self, *job_ids: int) -> list[int]:
         """How often the handler of each of these jobs was entered."""
-        counts = dict(await self.sql.fetch("SELECT job_id, count(*) FROM public.ran GROUP BY job_id"))
+        rows = await self.sql.fetch("SELECT job_id, count(*) FROM public.ran GROUP BY job_id")
+        counts: dict[int, int] = {row[0]: row[1] for row in rows}
         return [counts.get(job_id, 0) for job_id in job_ids]
 
 

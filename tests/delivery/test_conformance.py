@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.delivery.carriers import BROKERED, CASES
@@ -59,7 +60,8 @@ async def test_whatever_becomes_runnable_is_delivered(stage: Stage) -> None:
     stage.start()
     flaky = await task(stage, "flaky").enqueue(failures=2)
     later = await task(stage, "quick").options(run_in="1s").enqueue(7)
-    pipeline = await chain(task(stage, "add"), task(stage, "quick")).enqueue(1)
+    steps: list[Any] = [task(stage, "add"), task(stage, "quick")]
+    pipeline: Any = await chain(*steps).enqueue(1)
     asking = await task(stage, "approved").enqueue()
     assert await later.wait(timeout=TIMEOUT) == 7
     assert await flaky.wait(timeout=TIMEOUT) == 3
@@ -91,7 +93,7 @@ async def test_limits_hold_and_what_they_held_back_is_delivered(stage: Stage) ->
         spans = await stage.sql.fetch(
             "SELECT claimed_at, finished_at FROM rowlock.jobs WHERE kind = $1 ORDER BY claimed_at", kind
         )
-        assert all(a["finished_at"] <= b["claimed_at"] for a, b in zip(spans, spans[1:], strict=False)), kind
+        assert all(a["finished_at"] <= b["claimed_at"] for a, b in itertools.pairwise(spans)), kind
 
 
 @every_carrier

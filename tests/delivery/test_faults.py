@@ -29,7 +29,7 @@ async def test_a_thousand_jobs_survive_a_flushed_and_a_killed_broker(stage: Stag
     stage.start()
     await stage.app.tasks["add"].enqueue_many([{"first": n} for n in range(JOBS)])
     flushed = await _when(stage, JOBS // 5)
-    stage.broker.flush()  # type: ignore[union-attr]
+    stage.broker.flush()
     after_flush = await _until_more(stage, flushed)
     killed = await _when(stage, JOBS // 2)
     stage.broker.kill()
@@ -41,7 +41,8 @@ async def test_a_thousand_jobs_survive_a_flushed_and_a_killed_broker(stage: Stag
     after_kill = await _until_more(stage, killed)
     restarted = time.monotonic() - down
     await _when(stage, JOBS, within=400)
-    states = dict(await stage.sql.fetch("SELECT state, count(*) FROM rowlock.jobs GROUP BY state"))
+    rows = await stage.sql.fetch("SELECT state, count(*) FROM rowlock.jobs GROUP BY state")
+    states = {row[0]: row[1] for row in rows}
     outcomes = await stage.sql.fetchval("SELECT count(DISTINCT id) FROM rowlock.jobs WHERE result IS NOT NULL")
     lost = await stage.sql.fetchval("SELECT coalesce(sum(losses), 0) FROM rowlock.jobs")
     entered = await stage.sql.fetchval("SELECT count(*) FROM public.ran")

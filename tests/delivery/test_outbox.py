@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from tests.waiting import eventually, until
+from typing_extensions import override
 
 from rowlock import Lane, Retry, Rowlock, State
 from rowlock.delivery.backend import Delivery
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 class Broker(Delivery):
     """A carrier under the test's control: it may be away, lose messages, and brings none by itself."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(name="broker", **options)
+    def __init__(self, *, redeliver_after: str) -> None:
+        super().__init__(name="broker", redeliver_after=redeliver_after)
         self.kept: dict[str, str] = {}
         self.queues: list[str] = []
         self.sent = 0
         self.away = False
 
+    @override
     async def enqueue(self, job_type: str, payload: dict[str, Any], *, queue_name: str = "default") -> str | None:
         assert job_type
         if self.away:
@@ -35,6 +37,7 @@ class Broker(Delivery):
         self.kept[f"m{self.sent}"] = payload["job_id"]
         return f"m{self.sent}"
 
+    @override
     async def missing(self, backend_job_ids: Collection[str]) -> Collection[str]:
         return [each for each in backend_job_ids if each not in self.kept]
 
@@ -201,7 +204,9 @@ async def test_a_carrier_that_cannot_tell_is_told_again_after_a_while_and_ever_m
     database_url: str, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     class Silent(Broker):
+        @override
         async def missing(self, backend_job_ids: Collection[str]) -> Collection[str]:
+            assert backend_job_ids
             return ()
 
     broker = Silent(redeliver_after="1h")
@@ -214,7 +219,9 @@ async def test_a_carrier_that_cannot_tell_is_told_again_after_a_while_and_ever_m
     await settle(app)
     waits = []
     for _ in range(3):
-        waits.append(await sql.fetchval("SELECT round(extract(epoch FROM again_at - delivered_at) / 3600) FROM job_deliveries"))
+        waits.append(
+            await sql.fetchval("SELECT round(extract(epoch FROM again_at - delivered_at) / 3600) FROM job_deliveries")
+        )
         assert await look(app) == 0
         await sql.execute("UPDATE job_deliveries SET again_at = now() - interval '1 s'")
         assert await look(app) == 1
@@ -270,11 +277,32 @@ async def test_a_drained_lane_gets_no_messages(app: Rowlock, broker: Broker) -> 
     assert [await look(app), broker.sent] == [1, 1]
 
 
-async def test_workers_leave_the_jobs_of_carriers_alone(app: Rowlock, broker: Broker, database_url: str) -> None:
-    @app.job
-    async def urgent() -> str:
-        return "mine"
+async def test_a_message_that_came_while_its_lane_was_drained_is_followed_by_another(
+    app: Rowlock, broker: Broker
+) -> None:
+    job = await app.tasks["work"].enqueue(1)
+    await settle(app)
+    await app.run_delivered((await app.tasks["work"].enqueue(2)).id)
+    await app.lanes.drain("default")
+    assert await app.run_delivered(job.id) is None
+    await app.lanes.resume("default")
+    await until(lambda: list(broker.kept.values()).count(job.public_id) == 2)
 
+
+async def test_a_process_without_the_code_of_a_job_leaves_it_to_others(
+    app: Rowlock, broker: Broker, database_url: str, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    job = await app.tasks["work"].enqueue(1)
+    await settle(app)
+    other = Rowlock(database_url, delivery=Broker(redeliver_after="1h"))
+    assert await other.run_delivered(job.id) is None
+    await other.close()
+    assert (await job.job()).state is State.QUEUED
+    assert await sql.fetchval("SELECT again_at < now() + interval '1 minute' FROM job_deliveries")
+    assert broker.sent == 1
+
+
+async def test_workers_leave_the_jobs_of_carriers_alone(app: Rowlock, broker: Broker, database_url: str) -> None:
     job = await app.tasks["work"].enqueue(1)
     plain = Rowlock(database_url)
 

@@ -29,7 +29,7 @@ class Backend:
         return backend_job_id
 
 
-def declared(app: Rowlock, kind: str = "work", **options: Any) -> None:
+def declared(app: Rowlock, kind: str = "work", **options: Any) -> None:  # noqa: ANN401 - of app.job()
     @app.job(kind, **options)
     async def work() -> None: ...
 
@@ -94,7 +94,7 @@ def test_any_object_with_the_three_methods_is_a_carrier() -> None:
         ({"a": InlineDelivery(), "b": InlineDelivery()}, "Two carriers are called 'inline'"),
     ],
 )
-def test_a_wrong_carrier_is_refused(delivery: Any, says: str) -> None:
+def test_a_wrong_carrier_is_refused(delivery: Any, says: str) -> None:  # noqa: ANN401 - anything
     with pytest.raises(ConfigurationError, match=says):
         Rowlock(NOWHERE, delivery=delivery)
 
@@ -105,7 +105,9 @@ def test_a_wrong_carrier_of_a_kind_is_refused() -> None:
         declared(app, delivery="celery")
 
 
-@pytest.mark.parametrize(("options", "says"), [({"name": ""}, "1 to 1000 bytes"), ({"redeliver_after": 0.1}, "a second")])
+@pytest.mark.parametrize(
+    ("options", "says"), [({"name": ""}, "1 to 1000 bytes"), ({"redeliver_after": 0.1}, "a second")]
+)
 def test_a_carrier_with_wrong_options_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         InlineDelivery(**options)

@@ -183,8 +183,6 @@ class JobSearch:
             values = [value for value in term.values if isinstance(value, Text)]
             if not any(value.prefix for value in values):
                 return AccessPath("fingerprint", {"fingerprints": [value.text for value in values]})
-        if (delivered := await self._delivered(query)) is not None:
-            return AccessPath("list", {"few": delivered})
         if (few := await self._few(query, now)) is not None:
             return AccessPath("list", {"few": few})
         for term in search.positives(query, "ref", "tag"):
@@ -225,6 +223,8 @@ class JobSearch:
         return None
 
     async def _few(self, query: Query, now: datetime) -> Sequence[int] | None:
+        if (delivered := await self._delivered(query)) is not None:
+            return delivered
         database = self._open()
         for term in search.positives(query, "state"):
             if INDEXED.issuperset(states := _states(term)) and not ENDED_BADLY.issuperset(states):

@@ -127,7 +127,7 @@ def test_a_forked_process_runs_jobs_with_a_worker_of_its_own(database_url: str) 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert app.run_job_sync(add.enqueue_sync(3).id).worker == here.worker
     """
-    done = subprocess.run(  # noqa: S603 - no shell
+    done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), database_url], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr

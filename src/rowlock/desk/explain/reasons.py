@@ -217,20 +217,20 @@ def carried(facts: Facts) -> Reason | None:
     told = facts.delivery
     if told is None:
         return None
-    stands = told["fence"] == facts.job.fence and told["again_at"] > facts.now and told["delivered_at"] >= facts.job.run_after
-    if stands and told["backend_job_id"]:
+    carrier, message, at = told["carrier"], told["backend_job_id"], told["delivered_at"]
+    details = {"carrier": carrier, "backend_job_id": message, "delivered_at": at, "sent": told["sent"]}
+    if told["fence"] != facts.job.fence or told["again_at"] <= facts.now or at < facts.job.run_after:
         text = (
-            f"{told['carrier']} was told of it {when(told['delivered_at'], facts.now)} (message {told['backend_job_id']}), "
-            f"and no process behind it has claimed the job yet. If it still waits, another message follows in "
-            f"{span_text(told['again_at'] - facts.now)}. Look whether the processes of {told['carrier']} run and are free."
+            f"{carrier} is to be told of it within seconds. If that does not happen, look whether its broker answers, "
+            "and whether a process does the upkeep: rowlock worker --upkeep-only"
         )
-    else:
-        text = (
-            f"{told['carrier']} is to be told of it within seconds. If that does not happen, look whether its broker "
-            "answers, and whether a process does the upkeep: rowlock worker --upkeep-only"
-        )
-    details = {"carrier": told["carrier"], "backend_job_id": told["backend_job_id"], "delivered_at": told["delivered_at"]}
-    return Reason("delivered" if stands else "undelivered", text, {**details, "sent": told["sent"]})
+        return Reason("undelivered", text, details)
+    text = (
+        f"{carrier} was told of it {when(at, facts.now)} ({message or 'no id'}), and no process behind it "
+        f"has claimed the job yet. If it still waits, another message follows in "
+        f"{span_text(told['again_at'] - facts.now)}. Look whether the processes of {carrier} run and are free."
+    )
+    return Reason("delivered", text, details)
 
 
 def silent(facts: Facts) -> Reason | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowlock.bridge import Bridge
     from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
-    from rowlock.flow.enqueue.wake import Outbox, Wakers
+    from rowlock.flow.enqueue.wake import CarrierWaker, Wakers
     from rowlock.model.queue_pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
     from rowlock.store.database import Database
@@ -66,7 +66,7 @@ class Producer:
         events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
-        outbox: Callable[[], Outbox | None] = lambda: None,
+        outbox: Callable[[], CarrierWaker | None] = lambda: None,
         may_carry: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """outbox: makes the outbox of an event loop; may_carry: whether a carrier may have to hear of a kind's jobs."""

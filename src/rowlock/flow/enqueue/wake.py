@@ -36,7 +36,7 @@ _SOON: Final = 30.0
 """Seconds; a later wake-up is not scheduled, as polling finds the job."""
 
 
-class Outbox(Protocol):
+class CarrierWaker(Protocol):
     """Tells carriers of new jobs, where something else than PostgreSQL delivers them: rowlock.delivery.outbox."""
 
     def note(self, starts: Iterable[PairStart]) -> list[PairStart]:
@@ -58,7 +58,7 @@ class Outbox(Protocol):
 class Waker:
     """Collects the wake-ups of one event loop and sends one message per window at most, the first few at once."""
 
-    def __init__(self, database: Database, outbox: Outbox | None = None) -> None:
+    def __init__(self, database: Database, outbox: CarrierWaker | None = None) -> None:
         """outbox: has the jobs that carriers deliver; None: PostgreSQL delivers all."""
         self._database, self.outbox = database, outbox
         self._lows: dict[Pair, datetime] = {}
@@ -168,7 +168,7 @@ class Wakers:
     """The waker of each event loop of one application, and the way to one from a thread without a loop."""
 
     def __init__(
-        self, database: Callable[[], Database], bridge: Bridge, outbox: Callable[[], Outbox | None] = lambda: None
+        self, database: Callable[[], Database], bridge: Bridge, outbox: Callable[[], CarrierWaker | None] = lambda: None
     ) -> None:
         """outbox: makes the outbox of an event loop."""
         self._open, self._bridge, self._outbox = database, bridge, outbox

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from rowlock.errors import SchemaAhead
     from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.enqueue.wake import Outbox
+    from rowlock.flow.enqueue.wake import CarrierWaker
     from rowlock.flow.finish.finisher import FlushResult
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.worker.heartbeat import CompletedBeat
@@ -94,7 +94,7 @@ class Worker:
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
         events: Events | None = None,
         set_aside: SetAside | None = None,
-        outbox: Outbox | None = None,
+        outbox: CarrierWaker | None = None,
         carried: Callable[[str, str], bool] = lambda _kind, _lane: False,
     ) -> None:
         """scope: entered with the kinds that the worker serves before its first claim, left after its last job.

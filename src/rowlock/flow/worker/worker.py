@@ -118,7 +118,8 @@ class Worker:
         self.draining = self.dismissed = False
         """dismissed: an operator has ordered it to drain, or it is outdated: not for these tables any more."""
         self.stopped = asyncio.Event()
-        self._lanes_version = self._sweep_epoch = -1
+        self._lanes_version = self._sweep_epoch = self._lanes_read = -1
+        """lanes_read: the version that run_by_id() has read; the beat notes the newest before it is read."""
         self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
         self._hungry, self._hungry_again = True, 0.0
@@ -313,9 +314,9 @@ class Worker:
         if self.draining or self.stopped.is_set() or self.options.upkeep_only:
             raise WrongState(f"Job {ids.encode(job_id)} was not run: worker {self.name} runs no jobs (any more).")
         # A kind without a lane may have been declared since the lanes were read.
-        if found.lanes_version != self._lanes_version or self._claimer.lane_of(found.kind) is None:
+        if found.lanes_version != self._lanes_read or self._claimer.lane_of(found.kind) is None:
             await self._read_lanes()
-            self._lanes_version = found.lanes_version
+            self._lanes_read = found.lanes_version
         lane = self._claimer.lane_of(found.kind)
         if lane is None or not self.lanes[lane].enabled:
             raise WrongState(_not_served(job_id, found.kind, lane))

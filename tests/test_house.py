@@ -30,7 +30,7 @@ TESTED_ELSEWHERE: Final = {
     "api/routes/test_system.py": "desk/system model/system_status",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",
-    "cli/test_usage.py": "cli/command cli/context cli/find_app cli/root",
+    "cli/test_usage.py": "cli/command cli/context cli/root",
     "fuzz/test_cli.py": "cli/exit_codes",
     "cli/test_json.py": "cli/screen/records",
     "cli/screen/test_output.py": "cli/screen/job_text",

@@ -40,6 +40,7 @@ from rowlock.model import ids
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
+from rowlock.model.spelling.other_queues import DECORATED_WITH_TASK, OF_AN_APPLICATION, unknown_member
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
@@ -122,6 +123,7 @@ _HINTS: Final = {name: f"It is an option of one call: task.options({name}=…)."
     "kind": 'Pass the name of the kind first: @app.job("name").',
     "cron": "Declare a schedule: app.schedule(…).",
 }
+_DECLARES: Final = dict.fromkeys(("bind", "name", "queue", "max_retries", "retry"), DECORATED_WITH_TASK)
 
 
 class Rowlock:
@@ -171,6 +173,11 @@ class Rowlock:
         self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
         self._own_desk = AppDesk(self._resources, self._bridge)
         self._runner: JobRunner | None = None
+
+    if not TYPE_CHECKING:  # a checker that sees this method believes in any name
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(unknown_member("Rowlock", name, OF_AN_APPLICATION))
 
     # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
 
@@ -424,8 +431,11 @@ class Rowlock:
     ) -> None:
         self._extensions.add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
 
+    @suggests_options("app.task()", error=ConfigurationError, hints=_DECLARES)
     def task(self, kind: str) -> BaseTask[..., object]:
         """The task of a kind; UnknownKind lists the known ones."""
+        if callable(kind):
+            raise ConfigurationError(DECORATED_WITH_TASK)
         name = find_handler(
             {name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind
         ).name

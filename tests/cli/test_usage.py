@@ -99,6 +99,19 @@ def leaves(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:  # n
         yield path, {option for parameter in command.params for option in parameter.opts}
 
 
+async def test_the_only_application_of_the_folder_needs_no_option(cli: Cli) -> None:
+    answer = await cli("run-job", "1")
+    assert "Using the application tasks:app; --app or ROWLOCK_APP chooses another." in answer.err
+    assert "There is no job" in answer.err
+
+
+async def test_several_applications_in_the_folder_are_listed(cli: Cli) -> None:
+    cli.folder.joinpath("mails.py").write_text("from rowlock import Rowlock\n\nmails = Rowlock()\n")
+    answer = await cli("run-job", "1")
+    assert (answer.code, answer.out) == (2, "")
+    assert "such as tasks:app, or ROWLOCK_APP. This folder has several: mails:mails, tasks:app." in answer.err
+
+
 async def test_options_override_what_the_application_says(cli: Cli) -> None:
     public_id = await cli.enqueue("greet", name="Ada")
     cli.folder.joinpath("elsewhere.py").write_text(f"from rowlock import Rowlock\n\napp = Rowlock({NOWHERE!r})\n")

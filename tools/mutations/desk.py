@@ -23,6 +23,20 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a repair writes back the rate from before an edit",
+        "store/sql/rates.sql",
+        "  ORDER BY l.name FOR SHARE),\ngone AS (",
+        "  ORDER BY l.name),\ngone AS (",
+        ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_rates_never_undoes_an_edit_in_progress",),
+    ),
+    Mutation(
+        "a repair writes back the cap from before an edit",
+        "store/sql/upkeep.sql",
+        "ORDER BY l.name FOR SHARE)\nINSERT INTO {schema}.gates",
+        "ORDER BY l.name)\nINSERT INTO {schema}.gates",
+        ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_caps_never_undoes_an_edit_in_progress",),
+    ),
+    Mutation(
         "a schedule that cannot be read hides all others",
         "store/rows/schedules.py",
         "        except (InvalidOption, KeyError, TypeError, ValueError) as error:\n",

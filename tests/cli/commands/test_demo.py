@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 from tests.cli.processes import drain
-from tests.waiting import eventually, in_time
+from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock.model.state import State
 
@@ -107,7 +107,9 @@ async def test_the_demo_goes_on_in_the_dashboard_until_it_is_stopped(cli: Cli) -
     line = (await in_time(process.stderr.readline())).decode()
     assert line.endswith("/api/v1/auth/local?token=$ROWLOCK_SERVE_TOKEN\n")
     api = line.partition("http://")[2].partition("/auth/local")[0]
-    async with httpx.AsyncClient(base_url=f"http://{api}", headers={"Authorization": f"Bearer {token}"}) as client:
+    async with httpx.AsyncClient(
+        timeout=PATIENCE, base_url=f"http://{api}", headers={"Authorization": f"Bearer {token}"}
+    ) as client:
 
         async def busy() -> bool:
             found = await client.get("/jobs", params={"q": "kind:shop.*"})

@@ -263,10 +263,12 @@ FROM ended m
 
 -- name: repair_caps
 -- A lane with max_total but without a cap row would not be capped at all: the lane was written by hand, or the process
--- that set it died before it wrote the cap. repair_gates corrects the count afterwards.
-INSERT INTO {schema}.gates AS g (key, max_running)
-SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l
-WHERE l.max_total IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[])) ORDER BY 1
+-- that set it died before it wrote the cap. repair_gates corrects the count afterwards. The lanes are locked first, as in
+-- lane_rate: an edit in progress must not be undone.
+WITH capped AS MATERIALIZED (
+  SELECT 'lane:' || l.name AS key, l.max_total FROM {schema}.lanes l
+  WHERE l.max_total IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[])) ORDER BY l.name FOR SHARE)
+INSERT INTO {schema}.gates AS g (key, max_running) SELECT c.key, c.max_total FROM capped c ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
 
 -- name: lane_names

@@ -162,6 +162,30 @@ async def test_two_processes_that_look_at_once_send_one_message(app: Rowlock, br
     assert broker.sent == 50
 
 
+async def test_of_two_processes_that_reserve_a_job_at_the_same_moment_one_sends_it(
+    app: Rowlock, broker: Broker, sql: asyncpg.Connection[asyncpg.Record], database_url: str
+) -> None:
+    broker.away = True
+    job = await app.tasks["work"].enqueue(1)
+    await settle(app)
+    statement = app.database().statements["reserve_ids"]
+    values = statement.bind({"ids": [job.id], "carriers": ["broker"], "unsent": timedelta(hours=1)})
+    other = await asyncpg.connect(database_url)
+    async with sql.transaction():
+        assert [row["id"] for row in await sql.fetch(statement.dollar, *values)] == [job.id]
+        late = asyncio.create_task(other.fetch(statement.dollar, *values))
+        await eventually(lambda: _waits(app, other))
+    assert await late == []
+    await other.close()
+
+
+async def _waits(app: Rowlock, link: asyncpg.Connection[asyncpg.Record]) -> bool:
+    pool = app.database()
+    async with pool.connection() as third:
+        waiting = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $1"
+        return bool(await third.fetchval(waiting, link.get_server_pid()))
+
+
 async def test_one_process_of_an_application_looks_at_a_time(app: Rowlock) -> None:
     first, second = app._outbox(), app._outbox()
     assert first is not None

@@ -13,20 +13,6 @@ OF_RUNNER: Final = "tests/flow/worker/test_job_runner.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
-        "a message stands for nothing",
-        SQL,
-        "d.delivered_at >= j.run_after AND d.again_at > clock_timestamp())",
-        "d.delivered_at >= j.run_after AND false)",
-        (f"{OF_OUTBOX}a_job_that_waits_is_told_once_however_often_anyone_looks",),
-    ),
-    Mutation(
-        "a message stands for every later stay in the queue",
-        SQL,
-        "        WHERE d.job_id = j.id AND d.fence = j.fence AND d.delivered_at",
-        "        WHERE d.job_id = j.id AND d.delivered_at",
-        (f"{OF_OUTBOX}each_stay_in_the_queue_has_its_own_message",),
-    ),
-    Mutation(
         "a message stands for a job that was put off after it",
         SQL,
         "AND d.fence = j.fence AND d.delivered_at >= j.run_after AND d.again_at",
@@ -38,7 +24,7 @@ MUTATIONS: Final = (
         SQL,
         "    WHERE d.fence < excluded.fence OR d.again_at <= clock_timestamp()\n",
         "    WHERE true OR d.again_at <= clock_timestamp()\n",
-        (f"{OF_OUTBOX}two_processes_that_look_at_once_send_one_message",),
+        (f"{OF_OUTBOX}of_two_processes_that_reserve_a_job_at_the_same_moment_one_sends_it",),
     ),
     Mutation(
         "messages are repeated at one pace for ever",

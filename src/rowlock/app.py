@@ -45,6 +45,7 @@ from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
+from rowlock.store.driver import password as passwords
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
 
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
@@ -93,7 +95,9 @@ if TYPE_CHECKING:
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
+    from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
+    from rowlock.store.replica import ReadReplica
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
@@ -136,13 +140,18 @@ class Rowlock:
         engine: object | None = None,
         schema: str | None = None,
         settings: Settings | None = None,
+        password: Password | None = None,
         delivery: Carrier | Mapping[str, Carrier] | None = None,
     ) -> None:
         """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
 
+        password: a function, async or not, that is called for every new connection: for tokens of a cloud and
+        passwords that are rotated.
         delivery: the carrier that brings jobs to the processes that run them, such as ArqDelivery(…); or one for each
         lane, with "*" for all others. By default workers hear of jobs from PostgreSQL.
         """
+        passwords.checked(password)
+        self._password = password
         if engine is not None:
             if database_url is not None:
                 message = "database_url and engine were both given. Pass one of them."
@@ -152,6 +161,7 @@ class Rowlock:
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.tasks: dict[str, BaseTask[..., object]] = {}
         self._database: Database | None = None
+        self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
         self._bridge = Bridge()
@@ -170,7 +180,7 @@ class Rowlock:
         )
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
+        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit, self._reads)
         self._own_desk = AppDesk(self._resources, self._bridge)
         self._runner: JobRunner | None = None
 
@@ -214,6 +224,11 @@ class Rowlock:
     def limits(self) -> Limits:
         """Look up and edit gates and rates."""
         return self._own_desk.limits
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs stay in this deployment."""
+        return self._own_desk.retention
 
     @property
     def workers(self) -> Workers:
@@ -464,6 +479,10 @@ class Rowlock:
         """
         return self._extensions.add_enqueue_middleware(function)
 
+    def extend_once(self, name: str, /) -> None:
+        """For integrations: note that this one surrounds the application's jobs; ConfigurationError the second time."""
+        self._extensions.add_once(name)
+
     def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
         """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
 
@@ -512,9 +531,25 @@ class Rowlock:
             if self._database is None:
                 url = self.settings.database_url or self._start_embedded()
                 self._database = Database(
-                    url, schema=self.settings.schema, direct_url=self.settings.direct_url, pooled=self.settings.pooled
+                    url,
+                    schema=self.settings.schema,
+                    direct_url=self.settings.direct_url,
+                    pooled=self.settings.pooled,
+                    password=None if self._embedded else self._password,
                 )
             return self._database
+
+    def _reads(self) -> Database:
+        """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""
+        database = self.database()
+        if self.settings.replica_url is None:
+            return database
+        with self._opening:
+            if self._replica is None or self._replica.primary is not database:
+                from rowlock.store.replica import ReadReplica
+
+                self._replica = ReadReplica(database, self.settings.replica_url, max_lag=self.settings.replica_lag)
+            return self._replica
 
     def _start_embedded(self) -> str:
         from rowlock.store import embedded
@@ -531,20 +566,22 @@ class Rowlock:
         """Upgrade the schema to the version that this code needs; returns the migrations applied."""
         from rowlock.store.schema import migrate
 
-        return await migrate.upgrade(self.database().url, self.settings.schema)
+        return await migrate.upgrade(self.database())
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
         """For tests: use other settings, and the database they name, until the returned function is called.
 
         The database of before stays open and is used again afterwards.
         """
-        before = self._point_at(settings, None, None)
+        before, password = self._point_at(settings, None, None), self._password
+        self._password = None  # that of another server
         # Jobs of a test reach no broker: the test drains them.
         delivered, self._routes.enabled = self._routes.enabled, False
 
         def back() -> None:
             self._routes.enabled = delivered
             self._point_at(*before)
+            self._password = password
 
         return back
 
@@ -580,6 +617,8 @@ class Rowlock:
             await asyncio.gather(*(carrier.close() for carrier in self._routes.carriers))
             await self._locks.close()
             await self._database.close()
+        if self._replica is not None:
+            await self._replica.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""
@@ -610,10 +649,15 @@ class Rowlock:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it."""
-        async with self.worker():
-            yield
-        await self.close()
+        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it.
+
+        With a lifespan of the host's own, or several applications: rowlock.contrib.asgi.lifespans().
+        """
+        try:
+            async with self.worker():
+                yield
+        finally:
+            await self.close()
 
     def start_worker(
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None

@@ -23,6 +23,7 @@ from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
+from rowlock.flow.worker.memory import MemoryGauge
 from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Slots
@@ -128,7 +129,7 @@ class Worker:
         self.failure: WorkerFailed | None = None
         """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
         self._claiming: asyncio.Task[None] | None = None
-        self._recycling = Recycling(settings, replacement)
+        self._recycling, self._memory = Recycling(settings, replacement), MemoryGauge()
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -320,9 +321,10 @@ class Worker:
         lane = self._claimer.lane_of(found.kind)
         if lane is None or not self.lanes[lane].enabled:
             raise WrongState(_not_served(job_id, found.kind, lane))
+        began = self._loop.time()
         with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
-            self._slots.run(claimed)
+            self._slots.run(claimed, began)
         for row in claimed:
             await self._ended(Claim(row["id"], row["fence"]))
         return bool(claimed)
@@ -475,7 +477,9 @@ class Worker:
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
         stuck, held, self._hungry = self._slots.stuck, self._slots.held(), hungry
         aside = self.set_aside.report()
-        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held)
+        return BeatReport(
+            hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held, self._memory.bytes()
+        )
 
     def _wants_messages(self) -> bool:
         """Whether it is worth to wake this worker: it can claim a job, or tell a carrier of one."""

@@ -78,21 +78,21 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
 CROSS JOIN LATERAL (SELECT p.policy = 'retry' AND coalesce(j.losses + 1 >= p.budget, false) AS budget) AS over
 
 -- fragment: exhausted
--- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE
+-- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, trace, kind} of a CTE
 -- `concluded`.
 hooking AS (
-  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.trace, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
          (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
   FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks -> 'on_exhausted' IS NOT NULL),
 {hooked}
 
 -- fragment: moved_concluded
-concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.kind FROM moved m WHERE m.state = 'failed')
+concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.trace, m.kind FROM moved m WHERE m.state = 'failed')
 
 -- fragment: ended_concluded
 concluded AS (
   SELECT e.id, e.fence, e.attempt, :state::text AS state, coalesce(:error::jsonb, jsonb_build_object('reason', :state::text)) AS error,
-         e.tenant, e.kind
+         e.tenant, e.trace, e.kind
   FROM ended e)
 
 -- fragment: among

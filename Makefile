@@ -29,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-django test-django-here test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -65,7 +65,7 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) $(UI) chromium ## run every test: make test, test-slow, test-browser and test-ui in one, and test-django with Django 6
+test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser and test-ui in one, and test-django with Django 6
 	$(NPM) test
 	$(PYTEST) $(ARGS)
 	$(MAKE) test-django-here PYTHON=python3.13
@@ -78,6 +78,9 @@ test-django: ## run the tests with Django 5.2 (Python 3.11) and with Django 6 (P
 
 test-django-here: $(STAMP)
 	$(PYTEST) $(DJANGO_TESTS) $(ARGS)
+
+test-carriers: $(STAMP) brokers ## run tests/delivery/test_conformance.py: every carrier on real Redis and RabbitMQ servers, which it installs as root where they are missing
+	$(BIN)/pytest tests/delivery/test_conformance.py tests/delivery/test_faults.py $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest tests/browser $(ARGS)
@@ -100,6 +103,15 @@ chromium: # without a browser the tests fail and say what to install
 		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 			apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 		echo "Chromium is missing: sudo apt-get install chromium, or set ROWLOCK_TEST_CHROMIUM to its path." >&2
+
+# Debian's packages would start a server each; policy-rc.d forbids that while they are installed.
+brokers: # without the servers the tests fail and say what to install
+	@{ command -v redis-server && test -x /usr/lib/rabbitmq/bin/rabbitmq-server; } >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && test ! -e /usr/sbin/policy-rc.d && \
+			trap 'rm -f /usr/sbin/policy-rc.d' EXIT && printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && \
+			chmod +x /usr/sbin/policy-rc.d && apt-get -qq update && \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server rabbitmq-server >/dev/null; } || \
+		echo "Redis or RabbitMQ is missing: sudo apt-get install redis-server rabbitmq-server" >&2
 
 # Only the program is unpacked: the installed package would also start a server.
 promtool: ## get promtool, with which tests/docs tries the alerting rules, into .tools/ (Debian; no root needed)

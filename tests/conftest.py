@@ -36,6 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 HERE = Path(__file__).parent
 SLOW = {
+    "delivery/test_conformance.py": "starts and kills brokers and the processes behind them, for each carrier",
+    "delivery/test_faults.py": "loses and kills brokers while a thousand jobs wait and run",
     "torture": "kills, stops and starves worker processes and servers",
     "machine/test_machine.py": "thousands of random steps, each compared with an oracle",
     "fuzz": "hundreds of strange inputs for every door",

@@ -16,6 +16,7 @@ SOURCE: Final = ROOT / "src" / "rowlock"
 TESTS: Final = ROOT / "tests"
 
 TESTED_ELSEWHERE: Final = {
+    "delivery/test_outbox.py": "delivery/backend delivery/postgres delivery/reception",
     # One subject in several small modules: its test drives them together.
     "api/test_auth.py": "api/auth/bearer api/auth/bind api/auth/jwt api/auth/sessions api/auth/trusted",
     "api/test_door.py": "api/dependencies api/invalid_requests api/problems api/routing api/routes/health",

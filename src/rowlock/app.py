@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 import rowlock
 from rowlock.bridge import Bridge, in_thread
+from rowlock.delivery.reception import Reception
+from rowlock.delivery.routes import Routes
 from rowlock.desk.access import Desk, DeskResources
 from rowlock.desk.app_desk import AppDesk
 from rowlock.desk.guard import Guard
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowlock.decorator import JobDecorator, NoContext
+    from rowlock.delivery.backend import Delivery
+    from rowlock.delivery.outbox import Outbox
+    from rowlock.delivery.routes import Carrier
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.failures import FailuresByCause
@@ -76,6 +81,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.run.inject import Function
+    from rowlock.flow.worker.job_runner import JobRunner
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.worker import Worker
     from rowlock.flow.worker.worker_thread import WorkerThread
@@ -135,11 +141,14 @@ class Rowlock:
         schema: str | None = None,
         settings: Settings | None = None,
         password: Password | None = None,
+        delivery: Carrier | Mapping[str, Carrier] | None = None,
     ) -> None:
         """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
 
         password: a function, async or not, that is called for every new connection: for tokens of a cloud and
         passwords that are rotated.
+        delivery: the carrier that brings jobs to the processes that run them, such as ArqDelivery(…); or one for each
+        lane, with "*" for all others. By default workers hear of jobs from PostgreSQL.
         """
         passwords.checked(password)
         self._password = password
@@ -161,11 +170,21 @@ class Rowlock:
         self._extensions = extensions = Extensions()
         self.handlers = extensions.handlers
         self._events = extensions.events
-        self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
+        reception = Reception(self.database, self.job_runner, self._read_job, self._bridge, self.close)
+        self._reception, self._routes = reception, Routes(delivery, reception, self.handlers)
+        self._producer = Producer(
+            self.database,
+            self._bridge,
+            extensions.enqueue_middleware,
+            self._events,
+            outbox=self._outbox,
+            may_carry=self._routes.may_carry,
+        )
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
         self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit, self._reads)
         self._own_desk = AppDesk(self._resources, self._bridge)
+        self._runner: JobRunner | None = None
 
     if not TYPE_CHECKING:  # a checker that sees this method believes in any name
 
@@ -331,6 +350,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> JobDecorator: ...
     @suggests_options("app.job()", error=ConfigurationError, hints=_HINTS)
     def job(
@@ -358,6 +378,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
 
@@ -384,14 +405,19 @@ class Rowlock:
         rate            the rate, or rates, that limit how often jobs start; a function makes them of the arguments
         weight          how much of its rates one job uses
         fair            tenants take turns in a fair lane
+        delivery        the carrier of the kind and its hooks; by default that of its lane, or of Rowlock(delivery=…)
         """
-        options = {name: value for name, value in locals().items() if name not in ("self", "kind")}
+        options = {name: value for name, value in locals().items() if name not in ("self", "kind", "delivery")}
         if callable(kind):
             return self._declare(kind, None, options)
-        return functools.partial(self._declare, name=kind, options=options)
+        return functools.partial(self._declare, name=kind, options=options, delivery=delivery)
 
     def _declare(
-        self, function: Callable[..., object], name: str | None, options: Mapping[str, object]
+        self,
+        function: Callable[..., object],
+        name: str | None,
+        options: Mapping[str, object],
+        delivery: Carrier | None = None,
     ) -> BaseTask[..., object]:
         is_async = inspect.iscoroutinefunction(function)
         definition = kind_of(checked_name(name or function.__name__), dict(options), is_async=is_async)
@@ -413,6 +439,8 @@ class Rowlock:
         make = Task if is_async else SyncTask
         task: BaseTask[..., object] = make(handler, self._producer, self._own_desk, add_hook)
         self.tasks[definition.name] = task
+        if delivery is not None:
+            self._routes.add_kind(definition.name, delivery)
         return task
 
     def _hook(
@@ -549,8 +577,11 @@ class Rowlock:
         """
         before, password = self._point_at(settings, None, None), self._password
         self._password = None  # that of another server
+        # Jobs of a test reach no broker: the test drains them.
+        delivered, self._routes.enabled = self._routes.enabled, False
 
         def back() -> None:
+            self._routes.enabled = delivered
             self._point_at(*before)
             self._password = password
 
@@ -582,7 +613,10 @@ class Rowlock:
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
+            if self._runner is not None:
+                await self._runner.close(after=None)
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
+            await asyncio.gather(*(carrier.close() for carrier in self._routes.carriers))
             await self._locks.close()
             await self._database.close()
         if self._replica is not None:
@@ -641,12 +675,14 @@ class Rowlock:
         *,
         name: str | None = None,
         claims: bool = True,
+        upkeep_only: bool = False,
         handlers: Mapping[str, Handler] | None = None,
         replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only jobs for run_by_id().
 
+        upkeep_only: runs no job at all and does the upkeep for processes that do.
         handlers: a test's own, instead of the declared ones. Then no child process is started and, without claims, no
         heartbeat is sent.
         """
@@ -663,31 +699,54 @@ class Rowlock:
         if not tested:
             self._check_executors()
         origin = None if tested else self._origin()
+        claims = claims and not upkeep_only
         options = WorkerOptions(
             name,
             chosen,
             slots,
             self.settings.app_version or rowlock.__version__,
             claims,
+            upkeep_only,
             origin,
             alone=tested and not claims,
             supervisor=supervisor,
         )
-        database = self.database()
+        database, outbox = self.database(), self._outbox()
+        # A process that runs what a carrier brings is a worker like any other, upkeep included.
+        keeps_up = claims or upkeep_only or (outbox is not None and not tested)
         set_aside = SetAside(logging.getLogger("rowlock.worker"))
-        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit, set_aside=set_aside)
+        scope = _empty_scope if upkeep_only else self.worker_scope
+        upkeep = DutyRunner(
+            database,
+            self.settings,
+            Waker(database, outbox),
+            self._events,
+            self.submit,
+            set_aside=set_aside,
+            deliver=None if outbox is None else outbox.look_if_elected,
+        )
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
             producer=lambda: self._producer,
-            upkeep=upkeep if claims else None,
-            scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
+            upkeep=upkeep if keeps_up else None,
+            scope=declaring(self._own_desk.declared_schedules, scope) if keeps_up else scope,
             events=self._events,
             replacement=replacement,
             set_aside=set_aside,
+            outbox=outbox,
+            carried=self._routes.carries,
         )
+
+    def _outbox(self) -> Outbox | None:
+        """What tells carriers of jobs, for one event loop; None: PostgreSQL delivers every job."""
+        if not self._routes.active:
+            return None
+        from rowlock.delivery.outbox import Outbox
+
+        return Outbox(self.database, self._routes, self.handlers)
 
     def _origin(self) -> Origin | None:
         return self.origin or origin_of(self, self.handlers.values())
@@ -707,20 +766,58 @@ class Rowlock:
                     kind.name,
                 )
 
+    def job_runner(self) -> JobRunner:
+        """What run_job() runs jobs with: one worker per event loop of this process."""
+        from rowlock.flow.worker.job_runner import JobRunner
+
+        with self._opening:
+            if self._runner is None:
+                self._runner = JobRunner(lambda: self.make_worker(claims=False))
+            return self._runner
+
     async def run_job(self, job_id: int | str) -> Job:
-        """Claim this job here and now and run it to its end; for carriers and tests."""
+        """Claim this job here and now and run it to its end; for carriers and tests.
+
+        All calls of a process share one worker, which is started by the first of them and stopped by close().
+        """
         number = ids.parse(job_id)
-        job = await self.jobs.get(number)
-        find_handler(self.handlers, job.kind)
-        worker = self.make_worker(claims=False)
-        await worker.start()
-        try:
-            ran = await worker.run_by_id(number)
-        finally:
-            await worker.stop()
+        ran = await self.job_runner().run(number)
         after = await self.jobs.get(number)
         if not ran:
-            why = "it is not due yet" if after.state is State.QUEUED else "only a queued job can be run"
+            why = (
+                "it is not due yet, or a limit holds it back"
+                if after.state is State.QUEUED
+                else "only a queued job can be run"
+            )
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
+
+    async def run_delivered(self, job_id: int | str) -> Job | None:
+        """For the process behind a QueueBackend: run the job that a message names.
+
+        None: the job has ended, runs elsewhere or cannot start now; then another message follows when it can.
+        """
+        return await self._reception.run(job_id)
+
+    def run_delivered_sync(self, job_id: int | str) -> Job | None:
+        """run_delivered() for blocking code, from any thread."""
+        return self._reception.run_sync(job_id)
+
+    @property
+    def carriers(self) -> list[Delivery]:
+        """The carriers of this application, that of PostgreSQL left out unless it was named."""
+        return list(self._routes.carriers)
+
+    async def _read_job(self, number: int) -> Job:
+        return await self.jobs.get(number)
+
+    def run_job_sync(self, job_id: int | str) -> Job:
+        """run_job() for blocking code, from any thread: the job runs on Rowlock's own event loop."""
+        return self._bridge.run(self.run_job(job_id))
+
+
+@contextlib.asynccontextmanager
+async def _empty_scope(_kinds: Collection[str] | None) -> AsyncIterator[Mapping[str, Any]]:
+    """The scope of a worker that runs no job: without lifespans and dependencies of the application."""
+    yield {}

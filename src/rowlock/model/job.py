@@ -172,6 +172,8 @@ class Job:
     """Number of the workflow it is a step of."""
     step: str | None = None
     """Name of the step in that workflow."""
+    backend_job_id: str | None = None
+    """Id that its carrier, such as arq or Celery, gave to its newest message; None: PostgreSQL delivers it."""
 
     @property
     def public_id(self) -> str:

@@ -46,6 +46,8 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
     line = supervise.line()
     context.require_app()
     chosen = _lanes(options["lanes"])
+    if options["upkeep_only"] and (chosen is not None or options["processes"]):
+        raise InvalidOption("--upkeep-only runs no jobs, so --lanes and --processes mean nothing beside it.")
     if options["reload"]:
         from rowlock.cli.process import reload
 
@@ -56,13 +58,15 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
         app = context.app
         _configure(app, options)
         set_up_logging(options["log_level"], as_json=context.screen.as_json, number=line.number if line else None)
-        if line is None and app.settings.processes:
+        if line is None and app.settings.processes and not options["upkeep_only"]:
             supervise.supervise(context, app, options)
             return
         shutdown, door = ShutdownControl(parent, line), door_of(app, options["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             name = supervise.name_of(options["name"], line)
-            run_through_exits(runner, _serve(app, chosen, name, shutdown, dev=options["dev"], door=door))
+            only = options["upkeep_only"]
+            serving = _serve(app, chosen, name, shutdown, dev=options["dev"], door=door, upkeep_only=only)
+            run_through_exits(runner, serving)
 
 
 def _configure(app: Rowlock, options: dict[str, Any]) -> None:
@@ -101,11 +105,18 @@ async def _serve(
     *,
     dev: bool,
     door: BackgroundServer | None,
+    upkeep_only: bool = False,
 ) -> None:
     parent = shutdown.parent
     try:
         with quiet("rowlock", logging.ERROR, dev=dev):
-            worker = app.make_worker(lanes, name=name, replacement=shutdown.replacement, supervisor=shutdown.supervisor)
+            worker = app.make_worker(
+                lanes,
+                name=name,
+                upkeep_only=upkeep_only,
+                replacement=shutdown.replacement,
+                supervisor=shutdown.supervisor,
+            )
         shutdown.handle_signals(worker)
         if parent is not None:
             parent.report({"data_dir": None if app.settings.database_url else app.settings.data_dir})
@@ -124,7 +135,10 @@ async def _serve(
         with quiet("rowlock.worker", logging.WARNING, dev=dev):
             started = await shutdown.unless_stopped(worker.start())
         if started:
-            _log_lanes(worker, app, level)
+            if upkeep_only:
+                logger.log(level, "worker %s runs no jobs, only upkeep", worker.name)
+            else:
+                _log_lanes(worker, app, level)
             if lanes is not None:
                 await _warn_of_unserved_lanes(worker, app)
             settle_in()

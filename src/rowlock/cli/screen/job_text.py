@@ -89,6 +89,7 @@ def job_fields(history: History) -> dict[str, str]:
         "expires": moment(job.expires_at),
         "too old": moment(job.too_old_at),
         "workflow": f"{job.workflow}, step {job.step}" if job.workflow else "",
+        "backend job id": job.backend_job_id or "",
         "unique key": job.unique_key or "",
         "gate": job.gate_key or "",
         "tags": ", ".join(job.tags),

@@ -43,7 +43,7 @@ _JOB: tuple[str, ...] = (
     "kind", "state", "priority", "attempt", "max_attempts", "losses", "runs", "lane", "worker", "tenant",
     "submitted_by", "created_at", "run_after", "claimed_at", "finished_at", "expires_at", "too_old_at",
     "cancel_requested", "unique_key", "gate_key", "tags", "refs", "meta", "args", "result", "errors", "workflow",
-    "step",
+    "step", "backend_job_id",
 )  # fmt: skip
 
 

@@ -69,6 +69,8 @@ class Facts:
     """Its place in its workflow, and what it waits for there."""
     before: Sequence[Record] = ()
     """Some of the steps it waits for."""
+    delivery: Record | None = None
+    """The newest message about the job, if a carrier delivers it."""
 
     @property
     def due(self) -> bool:
@@ -78,7 +80,9 @@ class Facts:
     @property
     def serving(self) -> list[WorkerView]:
         """Workers of the job's lane, silent and draining ones included."""
-        return [] if self.lane is None else [worker for worker in self.workers if worker.serves(self.lane.name)]
+        if self.lane is None or self.delivery is not None:
+            return []
+        return [worker for worker in self.workers if worker.serves(self.lane.name)]
 
     @property
     def working(self) -> list[WorkerView]:
@@ -121,6 +125,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
     ungated = job.state is State.BLOCKED and row["gate_place"] == 0
     waits = (await reads.fetch("job_waits", id=job.id))[0] if ungated else None
     gated = job.gate_key is not None and not job.is_final
+    told = await reads.fetch("job_delivery", id=job.id) if due and row["has_deliveries"] else []
     return Facts(
         job=job,
         row=row,
@@ -146,6 +151,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         ],
         lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.visibility) if job.state is State.RUNNING else (),
         waits=waits,
+        delivery=told[0] if told else None,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowlock.bridge import Bridge
     from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
-    from rowlock.flow.enqueue.wake import Wakers
+    from rowlock.flow.enqueue.wake import CarrierWaker, Wakers
     from rowlock.model.queue_pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
     from rowlock.store.database import Database
@@ -69,10 +69,14 @@ class Producer:
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        outbox: Callable[[], CarrierWaker | None] = lambda: None,
+        may_carry: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.database, self.bridge = database, bridge
+        """outbox: makes the outbox of an event loop; may_carry: whether a carrier may have to hear of a kind's jobs."""
+        self.database, self.bridge, self._may_carry = database, bridge, may_carry
         self.middleware, self.events = middleware, events or Events()
-        self.wakers = wake.Wakers(database, bridge)
+        self.wakers = wake.Wakers(database, bridge, outbox)
         self.observer: EnqueueObserver | None = None
         self.surrounding: Callable[[], object | None] = _no_connection
         """The connection whose transaction a blocking call joins if it names none; None: there is no transaction."""
@@ -164,7 +168,7 @@ class Producer:
         channel = self.database().channel
         if caller.commits_unseen:
             plain = (yield from insert.plan_notifying_inside(channel)), True
-        elif caller.may_notify and self._notify_window.reserve():
+        elif caller.may_notify and not self._may_carry(insert.job.job.kind) and self._notify_window.reserve():
             plain = yield from insert.plan_notifying(channel)
         else:
             plain = (yield from insert.plan()), False
@@ -190,7 +194,7 @@ class _OwnConnection:
         """One short statement; if this window's message is not sent yet, the statement notifies by itself."""
         database, waker, job = self._open(), self._wakers.here(), insert.job
         plain = cast("tuple[object, ...]", job.plain)
-        if waker.reserve_window():
+        if not waker.may_carry(job.job.kind) and waker.reserve_window():
             ((number, run_after, notified),) = await verbs.insert_plain_notifying(database, insert.text, plain)
             if notified is False:
                 waker.note(job.pair, run_after)

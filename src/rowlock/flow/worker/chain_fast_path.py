@@ -81,6 +81,8 @@ class FastPath:
         """The lane that can run the step here and now; None: no lane can."""
         if not self.enabled or self._claim_loop.draining or self._clock.seconds_until(step.run_after) > _SOON:
             return None
+        if not self._claimer.claims(step.pair[0]):
+            return None
         lane = self._claim_loop.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
         return lane if lane is not None and lane.enabled and lane.order == "fast" else None
 

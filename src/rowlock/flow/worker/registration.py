@@ -59,10 +59,12 @@ class WorkerOptions:
     version: str = "0"
     claims: bool = True
     """False: runs only the jobs that run_by_id() names."""
+    upkeep_only: bool = False
+    """True: runs no job; rescues, expires, prunes, fires schedules and delivers for the others."""
     origin: Origin | None = None
     """Where child processes import the application from; None: no job can run in a child process."""
     alone: bool = False
-    """True: for single jobs in a test; neither listens nor beats, and reads the lanes before every job."""
+    """True: for single jobs in a test; neither listens nor beats."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
 

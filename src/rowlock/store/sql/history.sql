@@ -12,6 +12,7 @@ p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped
 -- fragment: job_view
 -- The name of the step is looked up for steps only.
 {job_row}, {progress_counts}, j.runs_before, j.workflow_id,
+(SELECT y.backend_job_id FROM {schema}.job_deliveries y WHERE y.job_id = j.id) AS backend_job_id,
 CASE WHEN j.workflow_id IS NOT NULL THEN (SELECT s.name FROM {schema}.workflow_steps s WHERE s.job_id = j.id) END AS step
 
 -- fragment: own_progress

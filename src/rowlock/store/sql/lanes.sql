@@ -7,6 +7,10 @@ l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, 
 coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval,
 nullif(to_jsonb(l) -> 'rate', 'null')::text AS rate, (to_jsonb(l) ->> 'age_every')::interval AS age_every
 
+-- fragment: lanes_version
+-- Another number after every edit, so that a worker knows when to read its lanes again.
+(SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint
+
 -- fragment: unnamed
 -- Judged again on the lane's own row after waiting for another worker that does the same at this moment.
 NOT (:kind::text = ANY (l.kinds)) AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
@@ -201,7 +205,7 @@ WITH me AS (
                                memory = :memory::bigint
   WHERE w.id = :worker::bigint RETURNING w.id, w.told)
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
-  (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
+  {lanes_version} AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
   (SELECT max(coalesce(s.compatible_since, s.version - 1)) FROM {schema}.schema_steps s) AS schema_since,
   (SELECT extract(epoch FROM s.next_at - clock_timestamp())::double precision FROM {schema}.schedules s

@@ -296,6 +296,7 @@ i AS (DELETE FROM {schema}.job_items i USING gone g WHERE i.job_id = g.id),
 l AS (DELETE FROM {schema}.job_logs l USING gone g WHERE l.job_id = g.id),
 k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id),
 w AS (DELETE FROM {schema}.waits w USING gone g WHERE w.job_id = g.id),
+d AS (DELETE FROM {schema}.job_deliveries d USING gone g WHERE d.job_id = g.id),
 n AS (DELETE FROM {schema}.signals n USING gone g WHERE n.job_id = g.id)
 
 -- name: prune

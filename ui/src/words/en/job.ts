@@ -19,6 +19,7 @@ export const job = {
     tenant: "Tenant",
     key: "Unique key",
     gate: "Gate",
+    backend: "Carrier's id",
     tags: "Tags",
     refs: "References",
     workflow: "Workflow",

@@ -129,10 +129,10 @@ MUTATIONS: Final = (
         (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
     ),
     Mutation(
-        "submissions take every connection of the pool",
-        "desk/submit.py",
-        "super().__init__(2)",
-        "super().__init__(40)",
+        "a submission holds its transaction while it waits for another connection",
+        "flow/enqueue/producer.py",
+        "                await within.before(session)\n",
+        "                await self._open().fetch(\"clock\")\n",
         (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
     ),
     Mutation(

@@ -118,5 +118,6 @@ BEGIN
   RETURN cardinality(v_taken);
 END $$;
 
+ALTER TABLE {schema}.jobs SET (fillfactor = 85);
 DROP FUNCTION {schema}.counts_fold_only(integer, integer, text[]), {schema}.failures_fold_only(integer, integer, text[]);
 DROP FUNCTION {schema}.count_increment_name({schema}.count_increments), {schema}.failure_increment_name({schema}.failure_increments);

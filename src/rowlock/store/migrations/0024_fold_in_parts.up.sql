@@ -1,6 +1,9 @@
 -- A count or failure group that is refused keeps only its own increments from being moved: folds can be run for some
--- increments, by their names. Functions only: nothing is rewritten, and a call under way ends with the body it began with.
+-- increments, by their names. And pages of jobs keep room for two versions of a row, so that claim and outcome are written
+-- beside the version before them (docs/decisions/0016). Functions and a setting for new pages: nothing is rewritten, nobody
+-- waits, and a call under way ends with the body it began with.
 -- For code made for version 2 or later.
+ALTER TABLE {schema}.jobs SET (fillfactor = 70);
 
 CREATE FUNCTION {schema}.count_increment_name(p {schema}.count_increments) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT concat_ws(' ', 'count of', p.kind, nullif(p.lane, ''), nullif(p.tenant, ''), nullif(p.outcome, ''), nullif(p.state, ''),

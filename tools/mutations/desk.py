@@ -53,9 +53,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a job that a principal submits is not run inline",
-        "tasks.py",
-        "        await observer.enqueued([job_id])\n",
-        "",
+        "flow/enqueue/producer.py",
+        "await self._write(insert, connection)\n            if self.observer is not None and",
+        "await self._write(insert, connection)\n            if self.observer is not None and connection is None and",
         ("tests/testing/test_inline.py::test_a_job_that_a_principal_submits_has_run_when_submit_returns",),
     ),
     Mutation(
@@ -132,7 +132,7 @@ MUTATIONS: Final = (
         "a submission holds its transaction while it waits for another connection",
         "flow/enqueue/producer.py",
         "                await within.before(session)\n",
-        "                await self._open().fetch(\"clock\")\n",
+        '                await self._open().fetch("clock")\n',
         (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
     ),
     Mutation(

@@ -29,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-django test-django-here test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -45,6 +45,7 @@ check: $(STAMP) check-ui ## lint, format check, types, import direction; of the 
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/django_migrations.py --check
 
 check-ui: $(STAMP) ## lint, format check and types of the dashboard alone
 	$(NPM) run lint
@@ -64,9 +65,19 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) $(UI) chromium ## run every test: make test, make test-slow, test-browser and test-ui in one
+test-all: $(STAMP) $(UI) chromium ## run every test: make test, test-slow, test-browser and test-ui in one, and test-django with Django 6
 	$(NPM) test
 	$(PYTEST) $(ARGS)
+	$(MAKE) test-django-here PYTHON=python3.13
+
+# The lock has Django 5.2 for Python 3.11 and the newest Django for later ones.
+DJANGO_TESTS := tests/contrib/django tests/docs/test_django.py
+test-django: ## run the tests with Django 5.2 (Python 3.11) and with Django 6 (Python 3.13)
+	$(MAKE) test-django-here PYTHON=python3.11
+	$(MAKE) test-django-here PYTHON=python3.13
+
+test-django-here: $(STAMP)
+	$(PYTEST) $(DJANGO_TESTS) $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest tests/browser $(ARGS)

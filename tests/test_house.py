@@ -108,6 +108,11 @@ TESTED_ELSEWHERE: Final = {
     "flow/worker/test_held_rows.py": "desk/explain/set_aside",
     "races/test_one_bad_row.py": "flow/finish/set_aside_writes store/jobs/blocked upkeep/apart",
     "upkeep/test_retention.py": "upkeep/prune",
+    "contrib/django/test_configuration.py": "contrib/django/apps contrib/django/checks",
+    "contrib/django/test_commands.py": "contrib/django/management/commands/rowlock contrib/django/project",
+    "contrib/django/test_migrations.py": "contrib/django/schema_step contrib/django/migrations/*",
+    "contrib/django/test_tasks.py": "contrib/django/task_framework",
+    "contrib/django/test_application.py": "store/callers/django",
     "upkeep/test_duties.py": "upkeep/duty upkeep/duty_runner upkeep/expire upkeep/repair upkeep/rescue",
 }
 """Tests, and the modules without a test at their own path that they drive; *: a whole folder of declarations."""
@@ -119,9 +124,10 @@ LARGER: Final = {
     "api/routes": 25,  # one subject a file
     "api/schemas": 22,  # one subject a file
     "cli/commands": 30,  # one subject a file
+    "contrib/django/migrations": 99,  # one step of the schema a file
 }
-DOORS: Final = ("api", "cli", "web")
-"""Their shapes, routes and commands are named after what they show."""
+DOORS: Final = ("api", "cli", "web", "contrib/django")
+"""Their shapes, routes, commands and models are named after what they show."""
 
 
 def modules() -> list[str]:

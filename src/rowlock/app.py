@@ -151,6 +151,8 @@ class Rowlock:
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.tasks: dict[str, BaseTask[..., object]] = {}
+        self.origin: Origin | None = None
+        """Where child processes import the application; None: Rowlock looks for the module that names it."""
         self._database: Database | None = None
         self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
@@ -688,7 +690,7 @@ class Rowlock:
         )
 
     def _origin(self) -> Origin | None:
-        return origin_of(self, self.handlers.values())
+        return self.origin or origin_of(self, self.handlers.values())
 
     def _check_executors(self) -> None:
         """Refuse or warn before the first job if an executor cannot do what its kind needs."""

@@ -360,7 +360,7 @@ class BaseTask(BoundTask[P, R]):
         approval             True or Approval(…): the job waits for approval; a call cannot waive the kind's
         rate                 the rate, or rates, that limit how often such jobs start
         weight               how much of its rates the job uses
-        connection           an asyncpg, psycopg or SQLAlchemy connection whose transaction the job joins
+        connection           an asyncpg, psycopg, SQLAlchemy or Django connection whose transaction the job joins
         session              a SQLAlchemy session whose transaction the job joins
         """
         if connection is not None and session is not None:

@@ -56,6 +56,7 @@ async def test_what_was_entered_is_left_when_a_later_one_fails(database_url: str
 
     @contextlib.asynccontextmanager
     async def broken(_host: object) -> AsyncIterator[None]:
+        await app.jobs.list()  # opens a pool, which must be closed
         raise OSError("no disk")
         yield
 

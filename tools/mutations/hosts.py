@@ -92,13 +92,6 @@ MUTATIONS: Final = (
         (f"{OF_ALEMBIC}a_revision_that_fails_leaves_nothing",),
     ),
     Mutation(
-        "a revision waits for locks as long as it takes",
-        ALEMBIC,
-        """f"SET LOCAL lock_timeout = '{LOCK_WAIT}'\"""",
-        '''"SET LOCAL lock_timeout = 0"''',
-        (f"{OF_ALEMBIC}tables_in_use_are_waited_for_without_a_queue_behind",),
-    ),
-    Mutation(
         "a revision takes an invalid index for a finished one",
         ALEMBIC,
         "if found and not found[0][0]:",

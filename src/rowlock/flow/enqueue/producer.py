@@ -57,6 +57,10 @@ class EnqueueObserver(Protocol):
         """Right after the commit of a caller's transaction, in the thread or loop that committed it."""
 
 
+def _no_connection() -> None:
+    return None
+
+
 class Producer:
     """Enqueues for one application, from any thread and event loop."""
 
@@ -72,6 +76,8 @@ class Producer:
         self.middleware, self.events = middleware, events or Events()
         self.wakers = wake.Wakers(database, bridge)
         self.observer: EnqueueObserver | None = None
+        self.surrounding: Callable[[], object | None] = _no_connection
+        """The connection whose transaction a blocking call joins if it names none; None: there is no transaction."""
         self._lanes = LanePolicyCache(database)
         self._registered = RegisteredKeys(database)
         self._own = _OwnConnection(database, self.wakers)
@@ -103,6 +109,8 @@ class Producer:
 
     def enqueue_sync(self, insert: Insert[T], connection: object | None = None) -> T:
         """enqueue() for blocking code: over the bridge, or directly on the caller's blocking connection."""
+        if connection is None:
+            connection = self.surrounding()
         if connection is None:
             self.wakers.flush_at_exit()
             receipt = self.bridge.run(self._write(insert))

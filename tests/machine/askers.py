@@ -89,12 +89,10 @@ class _Kinds:
     """The application behind the desk: arguments are stored as they come."""
 
     kinds: Final = ("a", "b", "c")
+    runs_at_once: Final = False
 
     async def __call__(self, *_said: object) -> tuple[int, str]:
         raise NotImplementedError
-
-    async def committed(self, _job_id: int, _what: str, /) -> bool:
-        return False
 
     async def encoded(self, _kind: str, args: Mapping[str, object] | Sequence[object], /) -> Encoded:
         return Encoded(json.dumps(args))

@@ -59,7 +59,7 @@ TESTED_ELSEWHERE: Final = {
     "desk/explain/test_blocked.py": "desk/explain/dependencies",
     "desk/follow/test_stream.py": "desk/follow/job_poll desk/follow/streams_per_loop",
     "desk/test_access.py": "desk/app_desk desk/roles desk/visible_jobs",
-    "desk/test_submit.py": "desk/idempotent_submit",
+    "desk/test_submit.py": "desk/idempotent_submit store/own_transaction",
     "desk/test_tokens.py": "desk/identity",
     "flow/progress/test_items.py": "desk/items_and_logs flow/progress/sync_items",
     "flow/worker/test_stopping.py": "desk/job_orders flow/worker/slots flow/run/attempt",

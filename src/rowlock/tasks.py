@@ -394,13 +394,10 @@ class KindSubmitter:
         made = await task.submit(args, options, connection)
         return made.id, made.what
 
-    async def committed(self, job_id: int, what: str) -> bool:
-        """Whether rowlock.testing has run the job, which is committed now, on the spot."""
-        observer = self._producer.observer
-        if observer is None or what == "kept":
-            return False
-        await observer.enqueued([job_id])
-        return True
+    @property
+    def runs_at_once(self) -> bool:
+        """Whether rowlock.testing runs jobs on the spot, as soon as they are committed."""
+        return self._producer.observer is not None
 
     async def encoded(self, kind: str, args: Args) -> Encoded:
         """Arguments as they are stored, checked by the kind's code if it is here."""

@@ -318,7 +318,7 @@ async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk
     await desk.store.execute("DELETE FROM {s}.workers WHERE name = 'dead'")
     await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() WHERE name = 'orphans'")
     assert (await desk.store.one("beat", **mine))["due"] == ["counts"]
-    await desk.store.one("fold_counts", batch=100, series=100)
+    await desk.store.one("fold_counts", only=None, batch=100, series=100)
     assert (await desk.store.one("beat", **mine))["due"] == []
     await desk.store.execute("INSERT INTO {s}.pairs (kind, priority, low_water) VALUES ('k', 0, now())")
     assert (await desk.store.one("beat", **mine))["due"] == ["sweep"]

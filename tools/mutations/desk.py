@@ -13,6 +13,7 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = migration("failure_groups")
+FOLDS: Final = migration("fold_in_parts")
 OF_FEED: Final = "tests/desk/follow/test_feed.py::test_"
 OF_FAILURES: Final = "tests/api/routes/test_failures.py::test_"
 FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
@@ -107,9 +108,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a job that a principal submits is not run inline",
-        "tasks.py",
-        "        await observer.enqueued([job_id])\n",
-        "",
+        "flow/enqueue/producer.py",
+        "await self._write(insert, connection)\n            if self.observer is not None and",
+        "await self._write(insert, connection)\n            if self.observer is not None and connection is None and",
         ("tests/testing/test_inline.py::test_a_job_that_a_principal_submits_has_run_when_submit_returns",),
     ),
     Mutation(
@@ -183,10 +184,10 @@ MUTATIONS: Final = (
         (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
     ),
     Mutation(
-        "submissions take every connection of the pool",
-        "desk/submit.py",
-        "super().__init__(2)",
-        "super().__init__(40)",
+        "a submission holds its transaction while it waits for another connection",
+        "flow/enqueue/producer.py",
+        "                await within.before(session)\n",
+        '                await self._open().fetch("clock")\n',
         (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
     ),
     Mutation(
@@ -363,7 +364,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "two folds at once wait for each other",
-        COUNTS,
+        FOLDS,
         "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.counts', 0)) THEN RETURN 0; END IF;",
         "",
         (f"{OF_COUNTS}two_folds_at_once_count_once",),
@@ -377,7 +378,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "series beyond the most are counted one by one",
-        COUNTS,
+        FOLDS,
         "IF v_series < p_series * 3 / 4 THEN",
         "IF true THEN",
         (f"{OF_COUNTS}tenants_and_kinds_beyond_the_most_series_are_counted_as_others",),
@@ -406,14 +407,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "every cause of a kind has a group of its own, however many there are",
-        COUNTS,
+        FOLDS,
         "    IF (SELECT count(*) FROM {schema}.failure_groups g WHERE g.kind = r.kind) < p_groups THEN",
         "    IF true THEN",
         (f"{OF_FAILURES}groups_beyond_the_most_of_a_kind_are_one",),
     ),
     Mutation(
         "two folds of failures wait for each other",
-        COUNTS,
+        FOLDS,
         "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.failures', 0)) THEN RETURN 0; END IF;",
         "",
         (f"{OF_FAILURES}two_folds_at_once_count_a_failure_once",),
@@ -449,8 +450,8 @@ MUTATIONS: Final = (
     Mutation(
         "totals go with the hours",
         "store/sql/upkeep.sql",
-        "HAVING max(x.counted_at) < now() - interval '31 days')",
-        "HAVING max(x.counted_at) < now() + interval '31 days')",
+        "HAVING max(x.counted_at) < now() - interval '31 days'",
+        "HAVING max(x.counted_at) < now() + interval '31 days'",
         (f"{OF_COUNTS}counters_do_not_go_down_when_minutes_and_hours_are_pruned",),
     ),
     Mutation(

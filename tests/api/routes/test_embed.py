@@ -19,7 +19,9 @@ from rowlock import ConfigurationError
 from rowlock.api import RowlockAPI
 from rowlock.api.routing import Route
 from rowlock.api.schemas.embed import EmbeddedStreamEvent
+from rowlock.desk.embedded_jobs import principal_of
 from rowlock.model import ids
+from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -91,6 +93,10 @@ async def test_a_token_reads_its_job_and_shows_neither_arguments_nor_results(res
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), path
         refused = await client.post(f"/embed/jobs/{job['id']}/cancel")
         assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:cancel")
+        assert "Make it with cancel=True" in refused.json()["detail"]
+    # The desk behind it would refuse, too.
+    behind = principal_of((await rest.app.identity.by_embed_token(token.text)).grant)
+    assert behind.permissions == {Permission.READ, Permission.READ_ALL}
 
 
 async def test_another_job_does_not_exist_for_it(rest: Rest) -> None:

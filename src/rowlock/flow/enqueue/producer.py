@@ -21,7 +21,9 @@ from rowlock.flow.enqueue.registered import RegisteredKeys
 from rowlock.model.notify_messages import encode_wake_up
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, caller_errors, drive, drive_async, join
+from rowlock.store.executor import SqlSession
 from rowlock.store.jobs import enqueue as verbs
+from rowlock.store.own_transaction import OwnTransaction
 from rowlock.telemetry import Events, JobEnqueued
 
 if TYPE_CHECKING:
@@ -92,9 +94,12 @@ class Producer:
         self._lanes.forget()
 
     async def enqueue(self, insert: Insert[T], connection: object | None = None) -> T:
-        """Write jobs. They are committed and announced when this returns, or with the caller's own commit."""
-        if connection is None:
-            receipt = await self._write(insert)
+        """Write jobs. They are committed and announced when this returns, or with the caller's own commit.
+
+        connection: a caller's, or an OwnTransaction.
+        """
+        if connection is None or isinstance(connection, OwnTransaction):
+            receipt = await self._write(insert, connection)
             if self.observer is not None and (ids := insert.created(receipt)):
                 await self.observer.enqueued(ids)
         else:
@@ -130,7 +135,7 @@ class Producer:
             self._emit(insert, receipt)
         return receipt
 
-    async def _write(self, insert: Insert[T]) -> T:
+    async def _write(self, insert: Insert[T], within: OwnTransaction | None = None) -> T:
         """The path on a connection of the library's own."""
         lanes = self._lanes
         if lanes.is_stale:
@@ -141,7 +146,7 @@ class Producer:
             insert = insert.under(lanes.policy)
         if self._registered.lacks(insert.jobs):
             await self._registered.register(insert.jobs)
-        return await insert.write(self._own)
+        return await (insert.write(self._own) if within is None else self._own.run(insert, within))
 
     def _join(self, insert: Insert[T], caller: Caller) -> Generator[Ask | OwnWork, Any, T]:
         """The same path in the caller's transaction, for a connection that blocks or is awaited."""
@@ -213,27 +218,33 @@ class _OwnConnection:
         self._wakers.wake([(first.pair, now)])
         return BulkReceipt(ids, ["created"] * len(ids), now)
 
-    async def run(self, insert: Insert[T]) -> T:
-        """The statements of the plan, in one transaction if they stand or fall together.
+    async def run(self, insert: Insert[T], within: OwnTransaction | None = None) -> T:
+        """The statements of the plan, in one transaction if they stand or fall together, with each other or others.
 
         Keys are taken in one order, but a key that came free meanwhile is taken later than that: the transaction that
         loses a deadlock over it has written nothing and begins again.
         """
         for _ in range(_TRIES - 1):
             try:
-                return await self._run_once(insert)
+                return await self._run_once(insert, within)
             except DatabaseBusy as error:
                 if error.sqlstate != "40P01":
                     raise
-        return await self._run_once(insert)
+        return await self._run_once(insert, within)
 
-    async def _run_once(self, insert: Insert[T]) -> T:
+    async def _run_once(self, insert: Insert[T], within: OwnTransaction | None) -> T:
         database = self._open()
         async with (
             database.connection(watched=True) as connection,
-            connection.transaction() if insert.is_atomic else contextlib.nullcontext(),
+            connection.transaction() if insert.is_atomic or within is not None else contextlib.nullcontext(),
         ):
+            session = SqlSession(database.statements, connection)
+            if within is not None:
+                await within.before(session)
             receipt = await drive_async(insert.plan(), database.statements, _AsyncpgRunner(connection))
+            if within is not None:
+                for number, _, what in insert.outcomes(receipt):
+                    await within.after(session, number, what)
         self._wakers.wake(insert.claimable(receipt).items())
         return receipt
 

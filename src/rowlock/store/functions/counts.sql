@@ -59,18 +59,27 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- An increment as people read of it, and as a fold in parts names it: the rows of counts that it belongs to. In UTC,
+-- whatever the session's time zone.
+CREATE FUNCTION {schema}.count_increment_name(p {schema}.count_increments) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat_ws(' ', 'count of', p.kind, nullif(p.lane, ''), nullif(p.tenant, ''), nullif(p.outcome, ''), nullif(p.state, ''),
+                   'run ' || p.run_bucket, 'wait ' || p.wait_bucket, to_char(p.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'))
+$$;
+
 -- Moves increments into the counts by minute, by ten minutes, by hour and in total, in one transaction: a reader sees each of them
 -- either here or there. What is deleted is what is counted, so increments that commit late, or in another order, are
 -- counted by a later call. A combination of kind, lane and tenant that is new gets a series of its own while there is
 -- room: three quarters of p_series are for any, the rest is for kinds without their tenants, and everything beyond is
--- (other). Two calls at once would wait for each other's rows; the second leaves. Returns how many were moved.
-CREATE FUNCTION {schema}.counts_fold(p_batch integer, p_series integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- (other). Two calls at once would wait for each other's rows; the second leaves. p_only: the increments to move, by
+-- their names, NULL for all: a count that is refused keeps only its own increments. Returns how many were moved.
+CREATE FUNCTION {schema}.counts_fold_only(p_batch integer, p_series integer, p_only text[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE v_taken {schema}.count_increments[]; v_series integer; r record;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.counts', 0)) THEN RETURN 0; END IF;
   WITH gone AS (
     DELETE FROM {schema}.count_increments i
-     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.count_increments x LIMIT p_batch)) RETURNING i)
+     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.count_increments x
+                                WHERE p_only IS NULL OR {schema}.count_increment_name(x) = ANY (p_only) LIMIT p_batch)) RETURNING i)
   SELECT array_agg(g.i) INTO v_taken FROM gone g;
   IF v_taken IS NULL THEN RETURN 0; END IF;
   SELECT count(*) INTO v_series FROM {schema}.count_series;
@@ -124,3 +133,8 @@ BEGIN
   DO UPDATE SET n = c.n + excluded.n, seconds = c.seconds + excluded.seconds, counted_at = greatest(c.counted_at, excluded.counted_at);
   RETURN cardinality(v_taken);
 END $$;
+
+-- For code of the release before, which knows no increments by name.
+CREATE FUNCTION {schema}.counts_fold(p_batch integer, p_series integer) RETURNS integer LANGUAGE sql AS $$
+  SELECT {schema}.counts_fold_only(p_batch, p_series, NULL)
+$$;

@@ -64,6 +64,8 @@ TESTED_ELSEWHERE: Final = {
     "flow/worker/test_stopping.py": "desk/job_orders flow/worker/slots flow/run/attempt",
     "desk/test_stats.py": "desk/current_load",
     "flow/locks/test_process_locks.py": "desk/locks flow/locks/context_managers store/connections/lock_session",
+    "webhooks/test_delivery.py": "webhooks/message",
+    "webhooks/test_http_post.py": "webhooks/addresses",
     "desk/test_bulk.py": "desk/operation_driver desk/operations",
     "desk/test_schedules.py": "desk/schedule_fire",
     "desk/test_search.py": "store/search",
@@ -113,8 +115,8 @@ TESTED_ELSEWHERE: Final = {
 
 MOST_MODULES: Final = 15
 LARGER: Final = {
-    "model": 48,  # one value a file
-    "desk": 43,  # one subject a file
+    "model": 50,  # one value a file
+    "desk": 44,  # one subject a file
     "api/routes": 25,  # one subject a file
     "api/schemas": 22,  # one subject a file
     "cli/commands": 30,  # one subject a file

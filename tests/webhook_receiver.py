@@ -50,6 +50,7 @@ class Receiver:
     answers: list[str | Answer] = field(default_factory=lambda: ["204 No Content"])
     messages: list[Message] = field(default_factory=list)
     connections: int = 0
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -62,19 +63,29 @@ class Receiver:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            line, *lines = head.strip().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
-            body = await reader.readexactly(int(headers["content-length"]))
-            self.messages.append(Message(line.split()[1], headers, body))
-            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-            if isinstance(answer, str):
-                writer.write(f"HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n".encode())
-                await writer.drain()
-            else:
-                await answer(reader, writer)
-        writer.close()
+        if (task := asyncio.current_task()) is not None:
+            self.tasks.append(task)
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._answer(reader, writer)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        line, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
+        body = await reader.readexactly(int(headers["content-length"]))
+        self.messages.append(Message(line.split()[1], headers, body))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, str):
+            writer.write(f"HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+        else:
+            await answer(reader, writer)
 
 
 @contextlib.asynccontextmanager
@@ -86,3 +97,6 @@ async def receiving(context: ssl.SSLContext | None = None, host: str = "127.0.0.
         yield receiver
     finally:
         server.close()
+        for task in receiver.tasks:
+            task.cancel()
+        await asyncio.gather(*receiver.tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Deliveries from the end of a job to a real receiver: what is sent, when, how often, and what becomes of the endpoint."""
+"""Deliveries, from the end of a job to a real receiver: what is sent, when and how often, and how endpoints fare."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.webhook_receiver import LOOPBACK, Receiver, receiving
 from rowlock import Retry, Rowlock
 from rowlock.errors import ConfigurationError
 from rowlock.model import webhook as model
-from rowlock.model.job import Claim
 from rowlock.settings import Settings
 from rowlock.webhooks import delivery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from rowlock.model.job import Claim
     from rowlock.model.webhook import Webhook, WebhookDelivery
 
 
@@ -59,9 +59,14 @@ class Stage:
     async def deliveries(self, state: str | None = None) -> Sequence[WebhookDelivery]:
         return await self.app.webhooks.deliveries((await self.webhook()).id, state=state)
 
-    async def webhook_if_failing(self) -> Webhook | None:
-        found = await self.webhook()
-        return found if found.failures else None
+    async def failing(self) -> Webhook:
+        """The webhook, once an attempt has failed."""
+
+        async def failed() -> bool:
+            return bool((await self.webhook()).failures)
+
+        await eventually(failed)
+        return await self.webhook()
 
     async def hurry(self) -> None:
         """Let every waiting delivery be due."""
@@ -83,7 +88,7 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
 async def test_a_job_that_ends_is_told_to_the_endpoint_with_a_signature_that_the_official_package_verifies(
     stage: Stage,
 ) -> None:
-    webhook, secret = await stage.add(kinds=["report.*"])
+    _, secret = await stage.add(kinds=["report.*"])
     async with stage.app.worker():
         job = await stage.build.options(tags=["nightly"], refs={"project": 7}).enqueue(pages=3)
         (message,) = await stage.receiver.received()
@@ -263,7 +268,7 @@ async def test_an_endpoint_that_fails_is_tried_again_with_the_same_message(stage
     async with stage.app.worker():
         await stage.build.enqueue(pages=1)
         await stage.receiver.received()
-        webhook = await eventually(stage.webhook_if_failing)
+        webhook = await stage.failing()
         assert (webhook.health, webhook.failures, webhook.last_error) == ("failing", 1, "the endpoint answered 500")
         (sent,) = await eventually(lambda: stage.deliveries("queued"))
         assert sent.job.attempt == 1
@@ -284,7 +289,7 @@ async def test_an_endpoint_may_say_when_to_come_back(stage: Stage) -> None:
         await stage.build.enqueue(pages=1)
         await stage.receiver.received()
         (sent,) = await eventually(lambda: stage.deliveries("queued"))
-        await eventually(stage.webhook_if_failing)
+        await stage.failing()
     assert sent.job.run_after - sent.job.created_at > timedelta(minutes=9)
 
 
@@ -294,7 +299,7 @@ async def test_a_redirect_is_not_followed(stage: Stage) -> None:
         stage.receiver.answers = [f"307 Temporary Redirect\r\nLocation: {elsewhere.url}"]
         async with stage.app.worker():
             await stage.build.enqueue(pages=1)
-            webhook = await eventually(stage.webhook_if_failing)
+            webhook = await stage.failing()
         assert webhook.last_error == "the endpoint answered 307; redirects are not followed"
         assert not elsewhere.connections
 
@@ -326,16 +331,16 @@ async def test_a_streak_of_deliveries_that_are_given_up_disables_the_endpoint(st
         given_up = (await stage.webhook()).given_up
         await stage.store.execute(
             "INSERT INTO {s}.jobs (kind, max_attempts, args, refs) "
-            "SELECT $1, 1, jsonb_build_object('webhook', w.id, 'at', now(), 'job', 1, 'fence', 1, 'kind', 'k', 'state', 'failed'), "
+            "SELECT $1, 1, jsonb_build_object('webhook', w.id, 'at', now(), 'job', 1, 'kind', 'k', 'state', 'failed'), "
             "'{}' FROM {s}.webhooks w",
             model.KIND,
         )
 
-        async def counted() -> Webhook | None:
-            found = await stage.webhook()
-            return found if found.given_up > given_up else None
+        async def counted() -> bool:
+            return (await stage.webhook()).given_up > given_up
 
-        return await eventually(counted)
+        await eventually(counted)
+        return await stage.webhook()
 
     async with stage.app.worker():
         assert (await give_up_one()).health == "failing"
@@ -366,11 +371,8 @@ async def test_deliveries_to_a_disabled_or_removed_endpoint_end_as_cancelled(sta
     async with stage.app.worker():
         (sent,) = await eventually(lambda: stage.app.webhooks.deliveries(first.id, state="cancelled"))
         assert sent.error == f"webhook {first.id} is disabled"
-        await eventually(
-            lambda: stage.store.value(
-                "SELECT count(*) = 2 FROM {s}.jobs WHERE kind = $1 AND state = 'cancelled'", model.KIND
-            )
-        )
+        both = "SELECT count(*) = 2 FROM {s}.jobs WHERE kind = $1 AND state = 'cancelled'"
+        await eventually(lambda: stage.store.value(both, model.KIND))
     assert not stage.receiver.messages
     assert await stage.store.value("SELECT count(*) FROM {s}.webhook_secrets") == 1
 

@@ -61,7 +61,7 @@ class Webhooks:
     @reads(Permission.WEBHOOKS_MANAGE)
     async def list(self) -> Sequence[Webhook]:
         """Every webhook that the principal may see, by id."""
-        found = await self._open().fetch("webhooks", id=None, n=_LISTED, **self._reach)
+        found = await self._open().fetch("webhooks", id=None, n=_LISTED, **self._guard.visibility)
         return [webhook_of(row) for row in found]
 
     @reads(Permission.WEBHOOKS_MANAGE)
@@ -124,7 +124,7 @@ class Webhooks:
     ) -> Webhook:
         """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
         self._guard.demand(Permission.READ)
-        values: dict[str, object] = {
+        values = {
             "url": None if url is None else self._url(url),
             "kinds": None if kinds is None else model.checked_kinds(kinds),
             "states": None if states is None else model.checked_states(states),
@@ -188,19 +188,14 @@ class Webhooks:
         found = await self._jobs.list(kind=model.KIND, refs={"webhook": str(webhook_id)}, states=states, limit=limit)
         return [delivery_of(job) for job in found]
 
-    @property
-    def _reach(self) -> dict[str, object]:
-        """The parameters of the SQL fragment `visible_webhook`."""
-        return {"sees_all": self._guard.sees_all, "tenant": self._guard.principal.tenant}
-
     async def _one(self, webhook_id: int) -> Webhook:
-        found = await self._open().fetch("webhooks", id=webhook_id, n=1, **self._reach)
+        found = await self._open().fetch("webhooks", id=webhook_id, n=1, **self._guard.visibility)
         if not found:
             raise _not_found(webhook_id)
         return webhook_of(found[0])
 
     async def _for_change(self, session: SqlSession, webhook_id: int) -> Webhook:
-        found = await session.fetch("webhook_for_change", id=webhook_id, **self._reach)
+        found = await session.fetch("webhook_for_change", id=webhook_id, **self._guard.visibility)
         if not found:
             raise _not_found(webhook_id)
         return webhook_of(found[0])

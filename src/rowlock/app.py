@@ -652,7 +652,7 @@ class Rowlock:
         """The declared handlers, as they are at any time, and the one of webhooks, which no middleware surrounds."""
         from rowlock.webhooks.delivery import delivery_handler
 
-        own = delivery_handler(self.database, self._webhook_rules)
+        own = delivery_handler(self.database, self._webhook_rules, user_agent=f"rowlock/{rowlock.__version__}")
         return ChainMap(self.handlers, {own.name: own})
 
     def _origin(self) -> Origin | None:

@@ -47,6 +47,9 @@ BODIES: Final[dict[str, object]] = {
     "add_rule": {"kind": "pay"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
+    "create_webhook": {"url": "https://example.com/"},
+    "change_webhook": {"enabled": False},
+    "rotate_webhook": {},
     "create_token": {"name": "ci", "permissions": ["tokens:manage"]},
     "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
     "change_schedule": {"overlap": "skip"},
@@ -60,6 +63,7 @@ CASES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("add_rule", "beyond one's own tenant"): {"tenant": None},
     ("create_schedule", "for another tenant"): {"body": {"tenant": "globex"}},
     ("create_token", "for another subject or tenant"): {"body": {"tenant": "globex"}},
+    ("create_webhook", "for another tenant, or all"): {"body": {"tenant": "globex"}},
     ("create_view", "for a shared view"): {"body": {"shared": True}},
     ("change_view", "for a shared view"): {"shared": True},
     ("delete_view", "for a shared view"): {"shared": True},
@@ -79,6 +83,7 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
+    | {"create_webhook", "change_webhook", "list_deliveries"}
     | {"get_doctor", "list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
@@ -218,6 +223,9 @@ class World:
                 f"v{next(self.numbers)}",
                 bool(case.how.get("shared")),
             )
+        if "{webhook_id}" in case.path:
+            made = await app.webhooks.add("https://example.com/", tenant=TENANT)
+            names["webhook_id"] = str(made.webhook.id)
         if "{rule_id}" in case.path:
             names["rule_id"] = str((await app.approvals.add_rule(kind="pay", tenant=TENANT)).id)
         if case.operation == "delete_rate":

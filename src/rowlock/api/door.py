@@ -39,6 +39,7 @@ from rowlock.api.routes import (
     streams,
     system,
     views,
+    webhooks,
     workers,
     workflows,
 )
@@ -73,6 +74,7 @@ _ROUTES: Final = (
     stats.routes,
     failures.routes,
     views.routes,
+    webhooks.routes,
     system.routes,
     access.routes,
     logins.routes,

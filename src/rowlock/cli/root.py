@@ -24,6 +24,7 @@ _GROUPS: Final = (
     "limits",
     "workers",
     "schedules",
+    "webhooks",
     "locks",
     "schema",
     "tokens",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import rowlock
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.visible_jobs import VisibleJobs
@@ -62,10 +61,12 @@ class Deliveries:
         database: Callable[[], Database],
         rules: Callable[[], WebhookRules],
         *,
+        user_agent: str = "rowlock",
         resolve: Resolve = resolved,
         seconds: float = SECONDS,
     ) -> None:
-        self._open, self._rules, self._resolve, self._seconds = database, rules, resolve, seconds
+        self._open, self._rules, self._user_agent = database, rules, user_agent
+        self._resolve, self._seconds = resolve, seconds
 
     async def deliver(self, context: Context, webhook_id: int, event: Event | None, at: datetime) -> object:
         """Send the message of one delivery; the answer is its result."""
@@ -99,7 +100,7 @@ class Deliveries:
         timestamp = int(now.timestamp())
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"rowlock/{rowlock.__version__}",
+            "User-Agent": self._user_agent,
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(secrets, message_id, timestamp, body),
@@ -144,10 +145,10 @@ class Deliveries:
 def delivery_handler(
     database: Callable[[], Database],
     rules: Callable[[], WebhookRules],
-    **replaced: Any,  # noqa: ANN401 - those of Deliveries
+    **options: Any,  # noqa: ANN401 - those of Deliveries
 ) -> Handler:
     """The handler that every worker has for deliveries."""
-    deliveries = Deliveries(database, rules, **replaced)
+    deliveries = Deliveries(database, rules, **options)
 
     async def deliver(  # noqa: PLR0917 - the names that the database writes
         ctx: Context,

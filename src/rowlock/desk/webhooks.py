@@ -226,7 +226,7 @@ class Webhooks:
                 "register_kinds",
                 names=[model.KIND],
                 on_worker_lost=["retry"],
-                max_losses=[None],
+                max_losses=[0],  # unlimited: a delivery is never why its worker died
                 isolates=[False],
                 hooks=[None],
                 defaults=[None],

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rowlock.webhooks.addresses import Resolve
 
 logger = logging.getLogger("rowlock.webhooks")
-RETRY: Final = Retry(attempts=8, minimum="5s", multiplier=8, maximum="10h", on=(WebhookFailed,))
+RETRY: Final = Retry(attempts=8, minimum="5s", multiplier=8, maximum="10h", on=(WebhookFailed,), losses="unlimited")
 """About a day: again after 5 s, 40 s, 5 min, 43 min, 6 h, 10 h and 10 h. A refused address fails at once."""
 _GONE: Final = 410
 _LONGEST_WAIT: Final = timedelta(hours=1)

@@ -101,6 +101,9 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
         "INSERT INTO {s}.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
         "VALUES ('f00d', '', 'greet', now(), now())"
     )
+    await rest.store.execute(
+        "INSERT INTO {s}.webhooks (url, kinds, states) VALUES ('https://example.com/', '{none}', '{failed}')"
+    )
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
     await rest.store.connection.execute("SELECT rowlock.workflow_adopt($1)", ids.decode(job["id"]))

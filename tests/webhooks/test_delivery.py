@@ -353,6 +353,15 @@ async def test_a_streak_of_deliveries_that_are_given_up_disables_the_endpoint(st
     assert (changed.failures, changed.given_up, changed.disabled_reason) == (0, 0, None)
 
 
+async def test_a_disabled_endpoint_is_told_nothing_while_another_is(stage: Stage) -> None:
+    first, _ = await stage.add()
+    second, _ = await stage.add()
+    await stage.app.webhooks.change(first.id, enabled=False)
+    await end_by_cancel(stage)
+    assert await stage.app.webhooks.deliveries(first.id) == []
+    assert len(await stage.app.webhooks.deliveries(second.id)) == 1
+
+
 async def test_a_success_ends_the_streak(stage: Stage) -> None:
     await stage.add()
     await stage.store.execute("UPDATE {s}.webhooks SET given_up = $1, failures = 72", model.STREAK - 1)

@@ -18,6 +18,7 @@ from mutations import (
     model,
     store,
     torture,
+    webhooks,
     workflows,
 )
 from mutations.mutation import Mutation
@@ -36,6 +37,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *model.MUTATIONS,
     *store.MUTATIONS,
     *torture.MUTATIONS,
+    *webhooks.MUTATIONS,
     *workflows.MUTATIONS,
 )
 

@@ -44,7 +44,7 @@ class WebhookAnswer(Answer):
     disabled_reason: Annotated[
         str | None, doc("Why failing deliveries disabled it; null: they did not.", "the endpoint answered 410 Gone")
     ]
-    health: Annotated[str, doc("new, healthy, failing (the last attempt failed) or disabled.", "healthy")]
+    health: Annotated[str, doc("How it fares: new, healthy, failing (the last attempt failed) or disabled.", "healthy")]
     version: Annotated[int, doc("Raised by every change.", 1)]
     created_at: fields.CreatedAt
     created_by: Annotated[str | None, doc("Subject that added it; null: unknown.", "ada@example.com")]
@@ -88,7 +88,9 @@ class WebhookBody(Body):
     tenant: Annotated[Text | None, doc("Tenant whose jobs it is told of; null: the caller's, or all.", "acme")] = None
     include: Annotated[Parts, doc("Parts of a job to send besides the usual ones.", ["result"])] = []  # noqa: RUF012 - as above
     description: Annotated[Description | None, doc("Note about the endpoint; null: none.", "the data warehouse")] = None
-    secret: Annotated[Secret | None, doc("whsec_ and 24 to 64 bytes in base64; null: one is made.", _SECRET)] = None
+    secret: Annotated[
+        Secret | None, doc("Secret to use, whsec_ and 24 to 64 bytes in base64; null: one is made.", _SECRET)
+    ] = None
 
 
 class WebhookChange(Body):
@@ -108,7 +110,9 @@ class WebhookRotation(Body):
     overlap: Annotated[
         Annotated[float, DurationInput(0, YEAR)], doc("How long messages are signed with the old one, too.", "1d")
     ] = 86_400.0
-    secret: Annotated[Secret | None, doc("whsec_ and 24 to 64 bytes in base64; null: one is made.", _SECRET)] = None
+    secret: Annotated[
+        Secret | None, doc("Secret to use, whsec_ and 24 to 64 bytes in base64; null: one is made.", _SECRET)
+    ] = None
 
 
 class WebhookDeliveryAnswer(Answer):

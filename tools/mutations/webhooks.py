@@ -23,8 +23,8 @@ MUTATIONS: Final = (
     Mutation(
         "a webhook is told of its own deliveries",
         WEBHOOKS,
-        " AND j.kind <> 'rowlock.webhook'",
-        "",
+        "WHERE j.kind <> 'rowlock.webhook'",
+        "WHERE true",
         (f"{OF_DELIVERY}deliveries_and_hooks_are_not_told_unless_a_pattern_names_the_hook",),
     ),
     Mutation(

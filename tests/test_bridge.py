@@ -227,3 +227,15 @@ async def test_an_error_comes_out_of_the_bridge_as_it_was_raised() -> None:
     with pytest.raises(LookupError, match="as it is"):
         await asyncio.to_thread(bridge.run, failing())
     bridge.close()
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_blocking_call_on_a_running_loop_warns_at_the_line_of_the_caller(app: Rowlock) -> None:
+    with pytest.warns(RuntimeWarning, match="Await the asynchronous method instead") as caught:
+        app.sync.jobs.list()
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_blocking_call_in_a_thread_warns_of_nothing(app: Rowlock) -> None:
+    assert len(await asyncio.to_thread(app.sync.jobs.list)) == 0

@@ -28,8 +28,8 @@ TESTED_ELSEWHERE: Final = {
     "api/routes/test_views.py": "model/saved_view",
     "api/routes/test_system.py": "desk/system model/system_status",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
-    "api/routes/test_streams.py": "api/sse",
-    "cli/test_usage.py": "cli/command cli/context cli/find_app cli/root",
+    "api/routes/test_streams.py": "api/streaming/sse",
+    "cli/test_usage.py": "cli/command cli/context cli/root",
     "fuzz/test_cli.py": "cli/exit_codes",
     "cli/test_json.py": "cli/screen/records",
     "cli/screen/test_output.py": "cli/screen/job_text",
@@ -39,8 +39,8 @@ TESTED_ELSEWHERE: Final = {
     "cli/commands/test_jobs.py": "cli/bulk_orders cli/commands/approvals",
     "cli/commands/test_limits.py": "cli/commands/locks",
     "cli/commands/test_access.py": "cli/commands/roles cli/commands/tokens",
-    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_server cli/process/demo_traffic"
-    " cli/screen/demo_display",
+    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_linger cli/process/demo_server"
+    " cli/process/demo_traffic cli/screen/demo_display",
     "api/test_server.py": "cli/commands/serve",
     "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
     " cli/process/free_port cli/process/reload_child",
@@ -84,15 +84,16 @@ TESTED_ELSEWHERE: Final = {
     "flow/kinds/test_signature.py": "flow/kinds/declare flow/kinds/handler",
     "flow/kinds/test_schema.py": "flow/kinds/pydantic_schema",
     "flow/progress/test_context.py": "flow/progress/attempt_io flow/progress/channel store/jobs/progress",
+    "store/test_servers.py": "store/replica store/driver/hosts store/driver/password",
     "store/callers/test_guarded.py": "flow/progress/claim_guard store/callers/asyncpg store/callers/protocol"
     " store/callers/psycopg",
-    "flow/progress/test_sync_context.py": "flow/progress/sync_io flow/worker/worker_thread",
+    "flow/progress/test_sync_context.py": "flow/progress/sync_io",
     # A supervisor, its workers and the line between them.
     "flow/supervise/test_supervisor.py": "flow/supervise/control_line flow/supervise/worker_process"
     " flow/worker/process_replacement flow/worker/watchdog",
     "torture/test_recycling.py": "flow/worker/recycling",
     "flow/worker/test_worker.py": "flow/worker/background flow/worker/registration store/jobs/workers store/lanes",
-    "cli/commands/test_worker_logs.py": "cli/screen/log_lines flow/worker/job_log_lines",
+    "cli/commands/test_worker_logs.py": "flow/worker/job_log_lines",
     "model/test_schedule.py": "model/times/cron",
     "flow/enqueue/test_enqueue_many.py": "store/bulk",
     "store/callers/test_joining.py": "store/caller_transaction",

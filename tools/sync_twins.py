@@ -21,6 +21,7 @@ CLASSES = {
     "jobs": "Jobs",
     "lanes": "Lanes",
     "limits": "Limits",
+    "retention": "Retention",
     "workers": "Workers",
     "locks": "Locks",
     "stats": "Stats",

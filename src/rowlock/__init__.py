@@ -285,6 +285,12 @@ if not TYPE_CHECKING:  # a checker that sees this function believes in any name
     def __getattr__(name: str) -> object:
         if name not in _MODULE_OF:
             message = f"module {__name__!r} has no attribute {name!r}"
+            if name.startswith("_"):  # asked for by Python itself, at every import
+                raise AttributeError(message)
+            words = import_module("rowlock.model.spelling.other_queues")
+            if name in words.OF_THE_PACKAGE:
+                # Of an AttributeError, `from rowlock import …` would not show the text.
+                raise ImportError(words.unknown_member(__name__, name, words.OF_THE_PACKAGE), name=name)
             raise AttributeError(message)
         found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return found

@@ -39,10 +39,12 @@ from rowlock.model import ids, webhook
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
+from rowlock.model.spelling.other_queues import DECORATED_WITH_TASK, OF_AN_APPLICATION, unknown_member
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
+from rowlock.store.driver import password as passwords
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
@@ -89,7 +92,9 @@ if TYPE_CHECKING:
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
     from rowlock.model.webhook_rules import WebhookRules
+    from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
+    from rowlock.store.replica import ReadReplica
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
@@ -119,6 +124,7 @@ _HINTS: Final = {name: f"It is an option of one call: task.options({name}=…)."
     "kind": 'Pass the name of the kind first: @app.job("name").',
     "cron": "Declare a schedule: app.schedule(…).",
 }
+_DECLARES: Final = dict.fromkeys(("bind", "name", "queue", "max_retries", "retry"), DECORATED_WITH_TASK)
 
 
 class Rowlock:
@@ -131,8 +137,15 @@ class Rowlock:
         engine: object | None = None,
         schema: str | None = None,
         settings: Settings | None = None,
+        password: Password | None = None,
     ) -> None:
-        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
+
+        password: a function, async or not, that is called for every new connection: for tokens of a cloud and
+        passwords that are rotated.
+        """
+        passwords.checked(password)
+        self._password = password
         if engine is not None:
             if database_url is not None:
                 message = "database_url and engine were both given. Pass one of them."
@@ -142,6 +155,7 @@ class Rowlock:
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.tasks: dict[str, BaseTask[..., object]] = {}
         self._database: Database | None = None
+        self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
         self._bridge = Bridge()
@@ -151,8 +165,15 @@ class Rowlock:
         self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit, self._webhook_rules)
+        self._resources = DeskResources(
+            self.database, self._producer.wakers.wake, self.submit, self._reads, self._webhook_rules
+        )
         self._own_desk = AppDesk(self._resources, self._bridge)
+
+    if not TYPE_CHECKING:  # a checker that sees this method believes in any name
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(unknown_member("Rowlock", name, OF_AN_APPLICATION))
 
     # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
 
@@ -189,6 +210,11 @@ class Rowlock:
     def limits(self) -> Limits:
         """Look up and edit gates and rates."""
         return self._own_desk.limits
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs stay in this deployment."""
+        return self._own_desk.retention
 
     @property
     def workers(self) -> Workers:
@@ -405,8 +431,11 @@ class Rowlock:
     ) -> None:
         self._extensions.add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
 
+    @suggests_options("app.task()", error=ConfigurationError, hints=_DECLARES)
     def task(self, kind: str) -> BaseTask[..., object]:
         """The task of a kind; UnknownKind lists the known ones."""
+        if callable(kind):
+            raise ConfigurationError(DECORATED_WITH_TASK)
         name = find_handler(
             {name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind
         ).name
@@ -434,6 +463,10 @@ class Rowlock:
         The part of a generator after its yield runs when they are written. Runs once per call, also of enqueue_many().
         """
         return self._extensions.add_enqueue_middleware(function)
+
+    def extend_once(self, name: str, /) -> None:
+        """For integrations: note that this one surrounds the application's jobs; ConfigurationError the second time."""
+        self._extensions.add_once(name)
 
     def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
         """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
@@ -483,9 +516,25 @@ class Rowlock:
             if self._database is None:
                 url = self.settings.database_url or self._start_embedded()
                 self._database = Database(
-                    url, schema=self.settings.schema, direct_url=self.settings.direct_url, pooled=self.settings.pooled
+                    url,
+                    schema=self.settings.schema,
+                    direct_url=self.settings.direct_url,
+                    pooled=self.settings.pooled,
+                    password=None if self._embedded else self._password,
                 )
             return self._database
+
+    def _reads(self) -> Database:
+        """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""
+        database = self.database()
+        if self.settings.replica_url is None:
+            return database
+        with self._opening:
+            if self._replica is None or self._replica.primary is not database:
+                from rowlock.store.replica import ReadReplica
+
+                self._replica = ReadReplica(database, self.settings.replica_url, max_lag=self.settings.replica_lag)
+            return self._replica
 
     def _start_embedded(self) -> str:
         from rowlock.store import embedded
@@ -502,17 +551,19 @@ class Rowlock:
         """Upgrade the schema to the version that this code needs; returns the migrations applied."""
         from rowlock.store.schema import migrate
 
-        return await migrate.upgrade(self.database().url, self.settings.schema)
+        return await migrate.upgrade(self.database())
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
         """For tests: use other settings, and the database they name, until the returned function is called.
 
         The database of before stays open and is used again afterwards.
         """
-        before = self._point_at(settings, None, None)
+        before, password = self._point_at(settings, None, None), self._password
+        self._password = None  # that of another server
 
         def back() -> None:
             self._point_at(*before)
+            self._password = password
 
         return back
 
@@ -545,6 +596,8 @@ class Rowlock:
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
             await self._locks.close()
             await self._database.close()
+        if self._replica is not None:
+            await self._replica.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""
@@ -575,10 +628,15 @@ class Rowlock:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it."""
-        async with self.worker():
-            yield
-        await self.close()
+        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it.
+
+        With a lifespan of the host's own, or several applications: rowlock.contrib.asgi.lifespans().
+        """
+        try:
+            async with self.worker():
+                yield
+        finally:
+            await self.close()
 
     def start_worker(
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
+import warnings
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowlock.errors import RowlockError
@@ -67,6 +69,12 @@ class Bridge:
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
         call = _BridgedCall(coroutine)
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public one raises, which costs ten times as much
+            try:
+                _warn_of_blocking()
+            except RuntimeWarning:
+                coroutine.close()
+                raise
         try:
             loop.call_soon_threadsafe(call.begin)
             return call.wait()
@@ -115,6 +123,18 @@ class Bridge:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(timeout=2)
             loop.close()
+
+
+def _warn_of_blocking() -> None:
+    """Warn at the line of the application that made the blocking call."""
+    depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - warnings themselves find their line so
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rowlock":
+        depth, frame = depth + 1, frame.f_back
+    message = (
+        "A blocking call of Rowlock (enqueue_sync(), wait_sync(), app.sync…) was made on a running event loop, which "
+        "stands still until it returns. Await the asynchronous method instead."
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=depth)
 
 
 def in_thread(work: Callable[[], object]) -> None:

@@ -22,6 +22,7 @@ from rowlock.model.kind import Gate
 from rowlock.model.options import Options
 from rowlock.model.rate import rates_of
 from rowlock.model.spelling.keyword_options import suggests_options
+from rowlock.model.spelling.other_queues import OF_A_TASK, unknown_member
 from rowlock.model.state import SUCCESS
 from rowlock.model.stored_args import Encoded
 
@@ -152,6 +153,13 @@ class BoundTask(Generic[P, R]):
 
             self._step_factory = StepFactory(self._services, self._producer, self._options, self._connection)
         return self._step_factory
+
+    if not TYPE_CHECKING:  # a checker that sees this method believes in any name
+
+        def __getattr__(self, name: str) -> object:
+            handler = vars(self).get("_handler")  # not there yet in a copy that is being made
+            task = getattr(handler and handler.function, "__name__", "my_task")
+            raise AttributeError(unknown_member(f"The task {task}", name, OF_A_TASK, task))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from tests.api.conftest import declare, with_token
-from tests.waiting import eventually, in_time, until
+from tests.waiting import PATIENCE, eventually, in_time, until
 
 from rowlock import Rowlock
 from rowlock.api.server import BackgroundServer
@@ -220,7 +220,7 @@ async def test_one_caller_opens_no_more_streams_than_its_share(database_url: str
         assert sorted({answer.split()[1] for answer in answers}) == [b"200", b"429"]
         assert sum(answer.split()[1] == b"200" for answer in answers) == 20
         url = f"http://localhost:{served._address[1]}/api/v1"
-        async with httpx.AsyncClient(base_url=url, headers=with_token(served.server.api)) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, base_url=url, headers=with_token(served.server.api)) as client:
             refused = await client.get("/events")
             assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
             assert refused.headers["retry-after"] == "5"

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from tests.api.conftest import declare, running, with_token
+from tests.waiting import PATIENCE
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
@@ -63,7 +64,7 @@ def base_of(answer: httpx.Response) -> str:
 @pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/363M-KAPQ-NW11-0P", "/lanes/a.b", "/schedules/x/y?tab=runs"])
 async def test_every_address_of_the_dashboard_is_its_page(served: Rest, path: str) -> None:
     with running(served.api) as url:
-        async with httpx.AsyncClient(base_url=url, headers=BROWSER) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, base_url=url, headers=BROWSER) as client:
             answer = await client.get(path)
             head = await client.head(path)
     assert (answer.status_code, base_of(answer)) == (200, "/")
@@ -133,7 +134,7 @@ async def test_files_are_kept_for_ever_and_sent_compressed(served: Rest) -> None
 )
 async def test_other_files_are_not_there(served: Rest, path: str) -> None:
     with running(served.api) as url:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=PATIENCE) as client:
             answer = await client.get(httpx.URL(url + path))
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
@@ -184,11 +185,11 @@ async def test_without_authentication_the_link_and_the_token_lead_into_the_dashb
     assert api.loopback is not None
     token = api.loopback.token
     with running(api) as url:
-        async with httpx.AsyncClient(base_url=url, follow_redirects=True) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, base_url=url, follow_redirects=True) as client:
             page = await client.get(f"/api/v1/auth/local?token={token}")
             assert (page.url.path, base_of(page)) == ("/", "/")
             assert (await client.get("/api/v1/me")).status_code == 200
-        async with httpx.AsyncClient(base_url=url) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, base_url=url) as client:
             assert (await client.get("/", headers=BROWSER)).status_code == 200  # the page asks for the token
             assert (await client.get("/api/v1/me")).status_code == 401
             client.headers["Origin"] = url
@@ -200,7 +201,7 @@ async def test_without_authentication_the_link_and_the_token_lead_into_the_dashb
             assert (foreign.status_code, foreign.json()["code"]) == (403, "cross-site")
             assert (await client.post("/api/v1/auth/login", json={"token": token})).status_code == 200
             assert (await client.get("/api/v1/me")).status_code == 200
-        async with httpx.AsyncClient(base_url=url, headers={"Host": "rebound.example"}) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE, base_url=url, headers={"Host": "rebound.example"}) as client:
             rebound = await client.get("/", headers=BROWSER)
             assert (rebound.status_code, rebound.json()["code"]) == (403, "no-auth-configured")
     await app.close()

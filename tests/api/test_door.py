@@ -10,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from tests.api.conftest import declare, with_token
+from tests.waiting import eventually
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
@@ -194,7 +195,11 @@ async def test_a_read_that_takes_too_long_ends_here_and_in_the_database(make_res
             answer = await client.get(f"/jobs/{job['id']}")
     assert (problem(answer)["code"], answer.status_code) == ("too-slow", 503)
     async with rest.client() as client:
-        assert (await client.get(f"/jobs/{job['id']}")).status_code == 200
+
+        async def is_answered() -> bool:  # a busy machine takes longer than the limit now and then
+            return (await client.get(f"/jobs/{job['id']}")).status_code == 200
+
+        await eventually(is_answered)
 
 
 async def test_a_read_only_door_changes_nothing(make_rest: Callable[..., Rest]) -> None:

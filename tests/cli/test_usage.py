@@ -26,15 +26,18 @@ NOWHERE = "postgresql://ada:horse@127.0.0.1:1/none"
         ("broken:app", "Importing 'broken' failed: ZeroDivisionError: division by zero"),
         ("unparsable:app", "Importing 'unparsable' failed: SyntaxError"),
         ("lacking:app", "No module named 'not_installed'"),
+        ("unset:app", "Importing 'unset' failed: KeyError: 'SHOP_TOKEN' ({folder}/unset.py, line 2)"),
     ],
 )
 async def test_a_bad_application_path_is_explained_in_one_message(cli: Cli, path: str, message: str) -> None:
     cli.folder.joinpath("broken.py").write_text("1 / 0\n")
     cli.folder.joinpath("unparsable.py").write_text("def\n")
     cli.folder.joinpath("lacking.py").write_text("import not_installed\n")
+    # Raised in Python's own library, which has no file to look at.
+    cli.folder.joinpath("unset.py").write_text("import os\nos.environ['SHOP_TOKEN']\n")
     answer = await cli("enqueue", "greet", "--app", path)
     assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+    assert message.format(folder=cli.folder.resolve()) in answer.err
     assert answer.err.count("\n") == 1
 
 
@@ -97,6 +100,19 @@ def leaves(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:  # n
             yield from leaves(child, f"{path} {name}".strip())
     else:
         yield path, {option for parameter in command.params for option in parameter.opts}
+
+
+async def test_the_only_application_of_the_folder_needs_no_option(cli: Cli) -> None:
+    answer = await cli("run-job", "1")
+    assert "Using the application tasks:app; --app or ROWLOCK_APP chooses another." in answer.err
+    assert "There is no job" in answer.err
+
+
+async def test_several_applications_in_the_folder_are_listed(cli: Cli) -> None:
+    cli.folder.joinpath("mails.py").write_text("from rowlock import Rowlock\n\nmails = Rowlock()\n")
+    answer = await cli("run-job", "1")
+    assert (answer.code, answer.out) == (2, "")
+    assert "such as tasks:app, or ROWLOCK_APP. This folder has several: mails:mails, tasks:app." in answer.err
 
 
 async def test_options_override_what_the_application_says(cli: Cli) -> None:

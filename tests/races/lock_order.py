@@ -366,7 +366,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "trim_logs": {"id": rows.middle("running")},
         "delete_job": {"id": rows.middle("final")},
         "signal_send": {"id": rows.middle("suspended"), "name": "s"},
-        "beat": {"state": "up", "held": None},
+        "beat": {"state": "up", "held": None, "memory": None},
         "worker_drain": {"id": None, "name": "w"},
         "lane_delete": {"name": "l2"},
         "lane_cap": {"name": "default"},

@@ -283,6 +283,12 @@ def test_a_long_or_unusual_path_gets_a_short_socket_folder_that_goes_with_the_se
     assert not sockets.exists()
 
 
+def test_the_folder_ignores_itself_in_git(tmp_path: Path) -> None:
+    home = homes.Home(tmp_path, tmp_path / ".rowlock", None)
+    homes.prepare(home)
+    assert (home.path / ".gitignore").read_text() == "*\n"
+
+
 def test_a_read_only_folder_is_named_in_the_error(ordinary: Person) -> None:
     ordinary.folder.mkdir(mode=0o555)
     ordinary.folder.chmod(0o555)

@@ -12,6 +12,7 @@ from tests.factories import Store, beating, opened
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
+from rowlock.model import ids
 from rowlock.store.rows.jobs import job_of
 from rowlock.upkeep.duties import DUTIES
 
@@ -241,6 +242,15 @@ async def test_two_thousand_lost_jobs_are_rescued_in_one_round_of_batches(desk: 
     assert await desk.run("rescue") == 2000
     assert await desk.store.value("SELECT count(*) FROM {s}.jobs WHERE state = 'queued'") == 2000
     assert await desk.store.value("SELECT count(*) FROM {s}.job_attempts") == 2000
+
+
+async def test_the_record_about_a_rescue_names_the_job(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    (job,) = await lost(desk.store)
+    assert await desk.run("rescue") == 1
+    (record,) = [each for each in caplog.records if "rescued" in each.getMessage()]
+    about = record.__dict__
+    assert (about["job_id"], about["job_number"]) == (ids.encode(job.job_id), job.job_id)
+    assert (about["kind"], about["state"], about["fence"]) == ("k", "queued", job.fence)
 
 
 async def test_a_rescued_holder_hands_its_place_on_and_hungry_workers_are_told(desk: Desk) -> None:

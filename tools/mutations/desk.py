@@ -24,6 +24,59 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a repair writes back the rate from before an edit",
+        "store/sql/rates.sql",
+        "  ORDER BY l.name FOR SHARE),\ngone AS (",
+        "  ORDER BY l.name),\ngone AS (",
+        ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_rates_never_undoes_an_edit_in_progress",),
+    ),
+    Mutation(
+        "a repair writes back the cap from before an edit",
+        "store/sql/upkeep.sql",
+        "ORDER BY l.name FOR SHARE)\nINSERT INTO {schema}.gates",
+        "ORDER BY l.name)\nINSERT INTO {schema}.gates",
+        ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_caps_never_undoes_an_edit_in_progress",),
+        "a job in a fair lane is given a place by its age",
+        "desk/explain/position.py",
+        '    if lane.order == "fair":\n',
+        '    if lane.order == "unfair":\n',
+        ("tests/desk/explain/test_position.py::test_only_due_jobs_of_lanes_with_an_order_have_a_position",),
+    ),
+    Mutation(
+        "a start is foreseen in a lane that stands still",
+        "desk/explain/position.py",
+        "if moves and before.exact else None",
+        "if before.exact else None",
+        ("tests/desk/explain/test_position.py::test_nothing_is_foreseen_where_nothing_moves",),
+    ),
+    Mutation(
+        "the pace of all lanes is that of each",
+        "store/sql/desk.sql",
+        "AND c.lane = :lane::text AND c.measure = 'run'\n"
+        "  UNION ALL\n"
+        "  SELECT i.at, i.n::bigint FROM {schema}.count_increments i\n"
+        "  WHERE i.at >= b.since AND i.lane = :lane::text AND",
+        "AND :lane::text IS NOT NULL AND c.measure = 'run'\n"
+        "  UNION ALL\n"
+        "  SELECT i.at, i.n::bigint FROM {schema}.count_increments i\n"
+        "  WHERE i.at >= b.since AND",
+        ("tests/desk/explain/test_position.py::test_the_start_is_foreseen_by_the_pace_of_the_lane_alone",),
+    ),
+    Mutation(
+        "any job that is spelled like a hook counts as one",
+        "store/sql/history.sql",
+        "    AND j.kind = ANY (ARRAY[o.kind || '/on_success', o.kind || '/on_failure', o.kind || '/on_exhausted']) AND",
+        "    AND o.id IS NOT NULL AND",
+        ("tests/api/routes/test_relatives.py::test_a_kind_that_is_spelled_like_a_hook_is_none",),
+    ),
+    Mutation(
+        "labels of one's own jobs are looked for in the whole table",
+        "store/sql/suggest.sql",
+        "    AND (x.tenant IS NOT NULL OR x.submitted_by IS NOT NULL)\n",
+        "",
+        ("tests/desk/test_dashboard_plans.py::test_no_page_reads_the_whole_table",),
+    ),
+    Mutation(
         "a schedule that cannot be read hides all others",
         "store/rows/schedules.py",
         "        except (InvalidOption, KeyError, TypeError, ValueError) as error:\n",

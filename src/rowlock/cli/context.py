@@ -9,10 +9,11 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit, exit_of
-from rowlock.cli.find_app import locate
+from rowlock.cli.find_app import apps_in, locate
 from rowlock.cli.screen.log_lines import JsonFormatter
 from rowlock.cli.screen.output import Screen, clean
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
@@ -62,11 +63,22 @@ class CommandContext:
         return self.app.desk(replace(SYSTEM, subject=current_user() or SYSTEM.subject))
 
     def require_app(self) -> None:
-        """Raise ConfigurationError without --app, for commands that run or check the application's code."""
-        if not self.app_path:
-            raise ConfigurationError(
-                "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP."
-            )
+        """Find the application, for commands that run or check its code.
+
+        Without --app it is the only one in the current folder; ConfigurationError if there is none, or several.
+        """
+        if self.app_path:
+            return
+        found = apps_in(Path.cwd())
+        if len(found) == 1:
+            self.app_path = found[0]
+            self.screen.note(f"Using the application {found[0]}; --app or ROWLOCK_APP chooses another.")
+            return
+        here = f"This folder has several: {', '.join(found)}." if found else "There is none in this folder."
+        raise ConfigurationError(
+            "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP. "
+            f"{here}"
+        )
 
     async def require_schema(self) -> None:
         """Raise an error if the tables do not fit this code."""

@@ -1,16 +1,22 @@
-"""Finds the application that --app module:attribute names, or says what is wrong with the path."""
+"""Finds the application that --app module:attribute names, or says what is wrong with the path.
+
+Without --app the applications of the current folder are looked for in the text of its modules: no module is imported
+only to see what it makes.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ConfigurationError, RowlockError
+from rowlock.model.failure import is_library
 from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
@@ -18,6 +24,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from rowlock.app import Rowlock
+
+_MOST_PACKAGES: Final = 50
+_MOST_MODULES: Final = 200
+"""In one folder: a search must not read a whole disk when it starts in a wrong place."""
+_TESTS: Final = ("test_", "conftest")
 
 
 def locate(path: str) -> Rowlock:
@@ -30,6 +41,48 @@ def locate(path: str) -> Rowlock:
         hint = f" Did you mean {module.__name__}:{apps[0]}?" if apps else ""
         raise ConfigurationError(f"{path} is a {type(found).__name__}, not a Rowlock application.{hint}")
     return found
+
+
+def apps_in(folder: Path) -> list[str]:
+    """The applications that modules of the folder, and of packages directly below it, make at their top level."""
+    packages = [entry.parent for entry in sorted(folder.glob("*/__init__.py"))[:_MOST_PACKAGES]]
+    files = [file for place in (folder, *packages) for file in sorted(place.glob("*.py"))[:_MOST_MODULES]]
+    return [
+        f"{_module_of(file, folder)}:{name}"
+        for file in files
+        if not file.name.startswith(_TESTS) and file.parent.name != "tests"
+        for name in _apps_made_in(file)
+    ]
+
+
+def _module_of(file: Path, folder: Path) -> str:
+    parts = file.relative_to(folder).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _apps_made_in(file: Path) -> list[str]:
+    try:
+        source = file.read_text(encoding="utf-8")
+        statements = ast.parse(source).body if "Rowlock(" in source else []
+    except (OSError, ValueError, SyntaxError):
+        return []  # --app says what is wrong with a module that is asked for by name
+    made = []
+    for statement in statements:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and _makes_app(statement.value):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            made += [target.id for target in targets if isinstance(target, ast.Name)]
+    return made
+
+
+def _makes_app(value: ast.expr | None) -> bool:
+    """Whether the expression is Rowlock(…) or rowlock.Rowlock(…)."""
+    match value:
+        case ast.Call(func=ast.Name(id="Rowlock")):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="rowlock"), attr="Rowlock")):
+            return True
+        case _:
+            return False
 
 
 def attribute(path: str, option: str) -> object:
@@ -69,10 +122,11 @@ def _import(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> str:
-    """One line that leads to the place: the last frame outside of the import machinery."""
+    """One line that leads to the place: the last frame of the application's own, or else of a library."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     frames = [frame for frame in frames if frame.filename != __file__]
-    file, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
+    own = [frame for frame in frames if not is_library(frame.filename)] or frames
+    file, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
     says = str(error)
     if isinstance(error, SyntaxError):
         # Its text names the file without its folder, and the line once more.

@@ -22,6 +22,7 @@ _GROUPS: Final = (
     "failures",
     "lanes",
     "limits",
+    "retention",
     "workers",
     "schedules",
     "webhooks",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rowlock.desk.locks import Locks
     from rowlock.desk.operation_driver import BackgroundOperations
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.stats import Stats
@@ -48,6 +49,8 @@ class DeskResources:
     database: Callable[[], Database]
     wake: Wake
     submit: Submit
+    reads: Callable[[], Database]
+    """Where searches and statistics are read: the database, or a replica of it."""
     webhook_rules: Callable[[], WebhookRules]
 
     @cached_property
@@ -111,6 +114,7 @@ class DeskBase:
             self._resources.end_notifications,
             self._resources.submit,
             operations=self.operations,
+            reads=self._resources.reads,
         )
 
     @cached_property
@@ -135,6 +139,13 @@ class DeskBase:
         from rowlock.desk.limits import Limits
 
         return Limits(self._resources.database, self._resources.wake, self._guard)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """How long finished jobs stay."""
+        from rowlock.desk.retention import Retention
+
+        return Retention(self._resources.database, self._guard)
 
     @cached_property
     def workers(self) -> Workers:
@@ -162,7 +173,7 @@ class DeskBase:
         """Counts, rates and waits over all jobs."""
         from rowlock.desk.stats import Stats
 
-        return Stats(self._resources.database, self._guard)
+        return Stats(self._resources.reads, self._guard)
 
     @cached_property
     def failures(self) -> FailuresByCause:

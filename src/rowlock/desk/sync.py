@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Backfill, Schedules
     from rowlock.desk.signals import Signalled
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from rowlock.model.count import Count
     from rowlock.model.doctor_finding import Finding
     from rowlock.model.embed_token import EmbedDetail, EmbedToken
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job, Relative
     from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from rowlock.model.page import Listing, Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.retention import RetentionRule
     from rowlock.model.saved_view import SavedView
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.search_suggestion import SearchSuggestions
@@ -129,7 +131,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.previous(job_id))
 
     def relatives(self, job_id: int | str) -> Sequence[Relative]:
-        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        """The jobs that it waits for and those that wait for it in its workflow, and its hooks: 200 of each at most."""
         return self._bridge.run(self._desk.relatives(job_id))
 
     def counts(self, search: str = "") -> Mapping[State, Count]:
@@ -167,6 +169,10 @@ class SyncJobs:
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
+
+    def position(self, job_id: int | str) -> QueuePosition | None:
+        """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
+        return self._bridge.run(self._desk.position(job_id))
 
     def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
         """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
@@ -538,6 +544,29 @@ class SyncLimits:
     def delete_rate(self, key: str) -> RateView:
         """Forget a rate that was not used for an hour; code that names it makes it again. Returns it as it was."""
         return self._bridge.run(self._desk.delete_rate(key))
+
+
+class SyncRetention:
+    """app.sync.retention: what app.retention does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Retention) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def set(self, kind: str, keep: Span, *, state: str = "*") -> RetentionRule:
+        """Keep finished jobs of a kind for that long, whatever its code says; * for every kind. Holds from now on.
+
+        Jobs that ended longer ago are removed within half a minute. A rule for a state of the kind is more specific and
+        still decides.
+        """
+        return self._bridge.run(self._desk.set(kind, keep, state=state))
+
+    def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
+        """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
+        return self._bridge.run(self._desk.reset(kind, state=state))
+
+    def list(self) -> list[RetentionRule]:
+        """Every rule, the widest first."""
+        return self._bridge.run(self._desk.list())
 
 
 class SyncWorkers:
@@ -1373,6 +1402,7 @@ class SyncDesk:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.limits = SyncLimits(bridge, desk.limits)
+        self.retention = SyncRetention(bridge, desk.retention)
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)

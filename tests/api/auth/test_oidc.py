@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from tests.oidc_provider import CLIENT, SECRET
+from tests.waiting import PATIENCE
 
 from rowlock import ConfigurationError
 from rowlock.api import RowlockAPI
@@ -73,7 +74,7 @@ class Browser:
     async def at_provider(self, begun: httpx.Response, who: str = "ada") -> str:
         """Log in there; the address that the provider sends the browser back to."""
         assert begun.status_code == 303, begun.text
-        async with httpx.AsyncClient() as there:
+        async with httpx.AsyncClient(timeout=PATIENCE) as there:
             answer = await there.get(f"{begun.headers['location']}&{urlencode({'as': who})}")
         assert answer.status_code == 303
         return answer.headers["location"]
@@ -272,7 +273,7 @@ async def clock(door: Rest) -> Any:  # noqa: ANN401 - a datetime
 
 async def test_a_provider_that_changes_its_keys_is_believed(make_door: Callable[..., Rest], issuer: str) -> None:
     door = make_door()
-    async with httpx.AsyncClient() as there:
+    async with httpx.AsyncClient(timeout=PATIENCE) as there:
         await there.get(f"{issuer}/rotate")
     async with opened_browser(door) as browser:
         assert (await browser.log_in()).status_code == 303
@@ -322,3 +323,18 @@ def test_a_damaged_cookie_is_no_attempt(cookie: str) -> None:
     assert LoginAttempt.parse(cookie) is None
     kept = LoginAttempt.begin("/jobs")
     assert LoginAttempt.parse(kept.cookie) == kept
+
+
+async def test_a_logout_works_while_the_provider_does_not_answer() -> None:
+    login = OIDCLogin(issuer="http://127.0.0.1:1/nobody", client_id=CLIENT)
+    assert await login.logout_address("https://door/") is None
+
+
+async def test_me_says_who_logged_in_at_the_provider(door: Rest) -> None:
+    async with opened_browser(door) as browser:
+        await browser.log_in()
+        assert (await browser.client.get("/me")).json()["login"] == "oidc"
+    token = await door.app.tokens.create("ci", roles=["user"])
+    async with door.client(None, base=DOOR) as client:
+        bearer = {"Authorization": f"Bearer {token.text}"}
+        assert (await client.get("/me", headers=bearer)).json()["login"] == "token"

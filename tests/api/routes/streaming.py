@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-from tests.waiting import busy_for, eventually
+from tests.waiting import PATIENCE, busy_for, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -117,7 +117,7 @@ class Serving:
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVE, self.url, str(self.port))
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=PATIENCE) as client:
 
             async def answers() -> bool:
                 assert self.process is not None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import httpx
 import psycopg
 import pytest
 from tests.cli.processes import drain
-from tests.waiting import eventually, in_time
+from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock.model.state import State
 
@@ -100,6 +101,42 @@ async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> N
 
 
 @pytest.mark.timeout(180)
+async def test_the_demo_ends_and_leaves_a_link_that_works_for_a_while(cli: Cli) -> None:
+    options = ("--database-url", cli.url, "--linger", "1h", "--port", "0")
+    answer = await cli("demo", *options)
+    assert answer.code == 0
+    assert "All 23 jobs ended as they should.\n" in answer.out
+    said = re.fullmatch(r"rowlock: the dashboard, for 1h or until `kill (\d+)`: (http://\S+)\n", answer.err)
+    assert said is not None, answer.err
+    process, link = int(said[1]), said[2]
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        home = await client.get(link, headers={"Accept": "text/html"})
+        assert home.status_code == 200
+        assert home.headers["content-type"].startswith("text/html")
+        found = await client.get(f"{link.partition('/auth/')[0]}/jobs", params={"q": "kind:demo.*"})
+        assert found.json()["items"] != []
+    os.kill(process, signal.SIGTERM)
+
+    async def gone() -> bool:
+        with psycopg.connect(cli.url) as connection:
+            return connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
+
+    await eventually(gone)
+
+
+@pytest.mark.timeout(180)
+async def test_what_the_demo_leaves_ends_by_itself(cli: Cli) -> None:
+    answer = await cli("demo", "--database-url", cli.url, "--linger", "1s", "--port", "0")
+    assert answer.code == 0
+
+    async def gone() -> bool:
+        with psycopg.connect(cli.url) as connection:
+            return connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
+
+    await eventually(gone)
+
+
+@pytest.mark.timeout(180)
 async def test_the_demo_goes_on_in_the_dashboard_until_it_is_stopped(cli: Cli) -> None:
     token = "f" * 32
     process = await cli.start("demo", "--database-url", cli.url, "--serve", "--port", "0", ROWLOCK_SERVE_TOKEN=token)
@@ -107,7 +144,9 @@ async def test_the_demo_goes_on_in_the_dashboard_until_it_is_stopped(cli: Cli) -
     line = (await in_time(process.stderr.readline())).decode()
     assert line.endswith("/api/v1/auth/local?token=$ROWLOCK_SERVE_TOKEN\n")
     api = line.partition("http://")[2].partition("/auth/local")[0]
-    async with httpx.AsyncClient(base_url=f"http://{api}", headers={"Authorization": f"Bearer {token}"}) as client:
+    async with httpx.AsyncClient(
+        timeout=PATIENCE, base_url=f"http://{api}", headers={"Authorization": f"Bearer {token}"}
+    ) as client:
 
         async def busy() -> bool:
             found = await client.get("/jobs", params={"q": "kind:shop.*"})

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import busy_for, eventually
+from tests.waiting import PATIENCE, busy_for, eventually
 
 from rowlock import InvalidOption, Rate, RateLimited
 from rowlock.errors import ConfigurationError
@@ -33,7 +33,7 @@ async def test_a_rate_holds_its_key_back_and_no_other(app: Rowlock, sql: asyncpg
     handles = [await call.enqueue(1) for _ in range(8)]
     async with app.worker():
         for handle in handles:
-            await handle.wait(timeout=30)
+            await handle.wait(timeout=PATIENCE)
     assert sorted([(await handle.job()).state for handle in held_back]) == ["completed", "queued", "queued"]
     # Two at once, then six more at ten a second, by the clock that admits them.
     took = await sql.fetchval(
@@ -111,7 +111,7 @@ async def test_a_lane_has_a_rate_of_its_own_edited_while_it_runs(app: Rowlock) -
         assert "lane_rate" in [reason.code for reason in explained.reasons]
         await app.lanes.set("default", rate=Rate(50, "1s", burst=4))
         for handle in handles:
-            await handle.wait(timeout=30)
+            await handle.wait(timeout=PATIENCE)
         assert (await app.lanes.set("default", rate="off")).rate is None
     assert await app.limits.rates() == []
 

@@ -144,6 +144,12 @@ def test_a_call_that_does_not_fit_says_how(args: tuple[object, ...], kwargs: dic
     assert refused(lambda: codec(build).encode(args, kwargs)) == message
 
 
+@pytest.mark.parametrize(("name", "option"), [("countdown", "run_in"), ("priority", "priority"), ("eta", "run_at")])
+def test_an_option_among_the_arguments_is_sent_to_options(name: str, option: str) -> None:
+    message = refused(lambda: codec(build).encode((1,), {name: 5}))
+    assert message.endswith(f" Options go first: .options({option}=…).enqueue(…).")
+
+
 def test_at_most_three_misfits_are_told() -> None:
     def many(a: int, b: int, c: int, d: int, e: int) -> None: ...
 

@@ -29,6 +29,10 @@ def app() -> Rowlock:
         ({"retenton": "1h"}, "app.job() has no option 'retenton'. Did you mean 'retention'?"),
         ({"queue": "mail"}, "app.job() has no option 'queue'. Did you mean 'lane'?"),
         ({"time_limit": 5}, "app.job() has no option 'time_limit'. Did you mean 'timeout'?"),
+        ({"max_retries": 3}, "app.job() has no option 'max_retries'. Use retry=Retry(attempts="),
+        ({"retry_backoff": True}, "app.job() has no option 'retry_backoff'. Use retry=Retry(attempts="),
+        ({"bind": True}, "app.job() has no option 'bind'. A handler whose first parameter is `ctx: Context`"),
+        ({"countdown": 3}, "app.job() has no option 'countdown'. Did you mean 'run_in'? It is an option of one call"),
         ({"unique_key": "k"}, "app.job() has no option 'unique_key'. It is an option of one call: task.options("),
         (
             {"uniqe_key": "k"},
@@ -51,7 +55,12 @@ def test_a_wrong_option_of_a_kind_gets_a_suggestion(app: Rowlock, given: dict[st
         ({"countdown": 5}, "options() has no option 'countdown'. Did you mean 'run_in'?"),
         ({"eta": None}, "options() has no option 'eta'. Did you mean 'run_at'?"),
         ({"lane": "mail"}, "options() has no option 'lane'. It is an option of the kind: @app.job(lane=…)."),
-        ({"queue": "mail"}, "options() has no option 'queue'. It has approval"),
+        ({"queue": "mail"}, "options() has no option 'queue'. Did you mean 'lane'? It is an option of the kind: @app"),
+        (
+            {"max_retries": 3},
+            "options() has no option 'max_retries'. Did you mean 'retry'? It is an option of the kind",
+        ),
+        ({"bind": True}, "options() has no option 'bind'. A handler whose first parameter is `ctx: Context`"),
     ],
 )
 def test_a_wrong_option_of_a_call_gets_a_suggestion(app: Rowlock, given: dict[str, Any], message: str) -> None:

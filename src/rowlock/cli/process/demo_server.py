@@ -30,7 +30,7 @@ async def serve_demo(url: str, schema: str, listening: socket.socket, announce: 
 
     chosen = Settings.from_env(os.environ).serve_token
     lanes = (Lane(demo_jobs.LANE, slots=8), demo_traffic.FRONT, demo_traffic.SLOW)
-    settings = Settings(database_url=url, schema=schema, lanes=lanes)
+    settings = Settings(database_url=url, schema=schema, lanes=lanes, instance="demo", instance_colour="purple")
     token = chosen or secrets.token_urlsafe(32)
     async with Rowlock(settings=settings) as app:
         demo_jobs.samples(app)

@@ -15,7 +15,7 @@ from rowlock.cli.process.development import described, door_of, opened, quiet, u
 from rowlock.cli.process.reload_child import reload_parent
 from rowlock.cli.process.worker_shutdown import ShutdownControl
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
-from rowlock.errors import InvalidOption, RowlockError
+from rowlock.errors import DatabaseError, InvalidOption, RowlockError
 from rowlock.flow.executors.os_process import settle_in
 from rowlock.flow.run.process_exits import run_through_exits
 from rowlock.model.database_url import shown
@@ -125,6 +125,8 @@ async def _serve(
             started = await shutdown.unless_stopped(worker.start())
         if started:
             _log_lanes(worker, app, level)
+            if lanes is not None:
+                await _warn_of_unserved_lanes(worker, app)
             settle_in()
             async with opened(door) as api:
                 if parent is not None:
@@ -145,6 +147,26 @@ def _log_lanes(worker: Worker, app: Rowlock, level: int) -> None:
     for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name):
         state = f"{lane.slots} slots" if lane.enabled else "drained"
         logger.log(level, "lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
+
+
+async def _warn_of_unserved_lanes(worker: Worker, app: Rowlock) -> None:
+    """Name the lanes that have kinds of this application and no worker, as --lanes left them out everywhere."""
+    try:
+        every, workers = await app.lanes.list(), await app.workers.list()
+    except DatabaseError:
+        return  # only a hint; the worker itself waits for the database
+    left = {
+        name: kinds for name, kinds in kinds_by_lane(every, app.tasks).items() if kinds and name not in worker.lanes
+    }
+    for other in workers:
+        left = {} if other.lanes is None else {name: left[name] for name in left if name not in other.lanes}
+    for name, kinds in left.items():
+        logger.warning(
+            "no worker serves lane %s (%s): --lanes leaves it out here. Start one with --lanes %s, or without --lanes",
+            name,
+            ", ".join(kinds),
+            name,
+        )
 
 
 def _lanes(text: str | None) -> list[str] | dict[str, int] | None:

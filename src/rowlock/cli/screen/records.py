@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowlock.model.operation import Operation
     from rowlock.model.progress import LogLine, Progress
     from rowlock.model.rate import GateView, RateView
+    from rowlock.model.retention import RetentionRule
     from rowlock.model.schedule import Schedule
     from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import StepView, WorkflowView
@@ -81,6 +82,7 @@ def explanation(value: Explanation) -> Record:
         "job_id": value.job.public_id,
         "verdict": value.verdict,
         "reasons": [members(reason) for reason in value.reasons],
+        "position": None if value.position is None else members(value.position, without=("lane",)),
     }
 
 
@@ -109,6 +111,17 @@ def approval(value: ApprovalStatus, public_id: str) -> Record:
 def approval_rule(value: Rule) -> Record:
     """An approval given in advance."""
     return {**members(value), "id": str(value.id)}
+
+
+def retention_rule(value: RetentionRule) -> Record:
+    """A retention rule."""
+    return {
+        "kind": value.kind,
+        "state": value.state,
+        "keep": value.keep,
+        "declared": value.declared,
+        "source": value.source,
+    }
 
 
 def lane(value: Lane) -> Record:

@@ -307,6 +307,8 @@ def ahead(facts: Facts) -> Reason | None:
         parts.append(f"{facts.older} as high and older")
     total = facts.higher + facts.older
     text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
+    if facts.position is not None and facts.position.start_in is not None:
+        text += f" At the lane's pace of the last ten minutes it starts in about {span_text(facts.position.start_in)}."
     details = {"higher": facts.higher, "older": facts.older}
     return Reason("behind_others", text, details)
 

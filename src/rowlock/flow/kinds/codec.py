@@ -10,7 +10,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, cast
 
 from pydantic_core import ErrorDetails, ValidationError, to_json
@@ -27,7 +27,9 @@ from rowlock.flow.kinds.args_upgrade import Upgrades
 from rowlock.flow.kinds.schema import ValueSchema, arguments_schema, result_schema, schema_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
 from rowlock.model.kind import Kind
+from rowlock.model.options import Options
 from rowlock.model.redact import SECRET, SHORTEST, count_secrets, secrets_in
+from rowlock.model.spelling.keyword_options import name_here
 from rowlock.model.spelling.similar_names import closest
 from rowlock.model.stored_args import KNOWN_SKILLS, OUTPUTS, VERSION, skills_of, version_of
 from rowlock.model.stored_json import DEEPEST, UnreadableJson, is_deep, read_object
@@ -375,7 +377,8 @@ class Codec:
             return f"argument {name!r} is injected by the worker that runs the job. Leave it out."
         if name not in self.signature.arguments:
             near = closest(name, self.signature.arguments, n=1)
-            return f"there is no argument {name!r} in {self._call}." + (f" Did you mean {near[0]!r}?" if near else "")
+            hint = f"Did you mean {near[0]!r}?" if near else _option_hint(name)
+            return f"there is no argument {name!r} in {self._call}." + (f" {hint}" if hint else "")
         expected = inspect.formatannotation(self.signature.arguments[name].annotation)
         if item["type"] == "missing":
             whole = "" if path == name else f" of {name!r}"
@@ -416,3 +419,10 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__}"
     shortened = text if len(text) <= 60 else text[:60] + "…"  # noqa: PLR2004 - a line of a terminal
     return f"{shortened} ({type(value).__name__})"
+
+
+def _option_hint(name: str) -> str:
+    """For an option of this or another queue among the arguments; empty if the name is none."""
+    option = name_here(name)
+    known = {field.name for field in fields(Options)}
+    return f"Options go first: .options({option}=…).enqueue(…)." if option in known else ""

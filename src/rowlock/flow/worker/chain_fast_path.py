@@ -89,6 +89,7 @@ class FastPath:
 
     async def _claim(self, lane: str, steps: Sequence[ReleasedJob]) -> None:
         rows: Sequence[Record] = ()
+        began = asyncio.get_running_loop().time()
         try:
             with self._claimer.in_flight.sending():
                 try:
@@ -99,7 +100,7 @@ class FastPath:
                     for row in rows:
                         self._slots.give_back(row)
                 else:
-                    self._slots.run(rows)
+                    self._slots.run(rows, began)
         except (DatabaseError, *TRANSIENT) as error:
             # The step is queued: the claim loop finds it, and sets it aside if it is to blame.
             logger.warning("a released step could not be claimed: %s", error)

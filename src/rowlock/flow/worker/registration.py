@@ -107,6 +107,7 @@ class Registration:
             isolates=lambda kind: self._isolates(self._handlers[kind]),
             secret=lambda kind: self._handlers[kind].codec.secret,
         )
+        await lanes.declare_retention(self._link, kinds_of(self._handlers), settings.retention)
         registered = await workers.register(self._link, self._columns())
         if registered.namesake is not None:
             logger.warning(

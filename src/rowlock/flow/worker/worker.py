@@ -22,6 +22,7 @@ from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
+from rowlock.flow.worker.memory import MemoryGauge
 from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Slots
@@ -121,7 +122,7 @@ class Worker:
         self.failure: WorkerFailed | None = None
         """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
         self._claiming: asyncio.Task[None] | None = None
-        self._recycling = Recycling(settings, replacement)
+        self._recycling, self._memory = Recycling(settings, replacement), MemoryGauge()
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -308,9 +309,10 @@ class Worker:
                 f"Resume it with: rowlock lanes resume {lane}"
             )
             raise WrongState(message)
+        began = self._loop.time()
         with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
-            self._slots.run(claimed)
+            self._slots.run(claimed, began)
         for row in claimed:
             await self._slots.wait_for(Claim(row["id"], row["fence"]))
         return bool(claimed)
@@ -447,7 +449,9 @@ class Worker:
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
         stuck, held, self._hungry = self._slots.stuck, self._slots.held(), hungry
         aside = self.set_aside.report()
-        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held)
+        return BeatReport(
+            hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held, self._memory.bytes()
+        )
 
     def _report_hungry(self) -> None:
         """Beat at once if the last beat said that no slot is free: until the next one nobody would wake this worker."""

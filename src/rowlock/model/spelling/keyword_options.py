@@ -27,8 +27,19 @@ _ELSEWHERE: Final = {
     "time_limit": "timeout",
     "max_retries": "retry",
     "retries": "retry",
+    "retry_policy": "retry",
+    "retry_backoff": "retry",
+    "retry_backoff_max": "retry",
+    "retry_jitter": "retry",
+    "default_retry_delay": "retry",
     "backoff": "retry",
     "autoretry_for": "retry",
+    "job_timeout": "timeout",
+    "soft_time_limit": "timeout",
+    "schedule": "run_at",
+    "bind": "ctx",
+    "pass_context": "ctx",
+    "ignore_result": "retention",
     "rate_limit": "rate",
     "unique": "unique_key",
     "queueing_lock": "unique_key",
@@ -42,19 +53,37 @@ _ELSEWHERE: Final = {
     "keep_result": "retention",
 }
 """Names of options in other job queues, and the option here that does the same."""
+_INSTEAD: Final = {
+    "retry": "Use retry=Retry(attempts=…, minimum=…, multiplier=…, jitter=…, on=(…,)).",
+    "ctx": "A handler whose first parameter is `ctx: Context` (`SyncContext` in a plain function) gets the context.",
+}
+"""Options whose name alone would not say enough."""
 
 
 def unknown_option(called: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None) -> str:
     """The message about an option that a call does not have. hints: for options that belong to another call."""
     hint = (hints or {}).get(name)
     meant = _ELSEWHERE.get(name)
-    if hint is None and meant in known:
-        hint = f"Did you mean {meant!r}?"
+    if hint is None and meant is not None:
+        hint = _hint_for(meant, known, hints or {})
     if hint is None:
         near = closest(name, [*known, *(hints or {})])
         hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(sorted(known))}."
         hint = (hints or {}).get(near[0], hint) if near else hint
     return f"{called} has no option {name!r}. {hint}"
+
+
+def name_here(name: str) -> str:
+    """The name of the option here that another queue's option of that name stands for; the name itself if none does."""
+    return _ELSEWHERE.get(name, name)
+
+
+def _hint_for(meant: str, known: Collection[str], hints: Mapping[str, str]) -> str | None:
+    if meant in hints:
+        return f"Did you mean {meant!r}? {hints[meant]}"
+    if meant == "ctx" or (meant in known and meant in _INSTEAD):
+        return _INSTEAD[meant]
+    return f"Did you mean {meant!r}?" if meant in known else None
 
 
 def suggests_options(

@@ -93,6 +93,8 @@ def prepare(home: Home) -> None:
         )
     if home.user is not None:
         (home.path / "origin").write_text(f"{home.requested}\n")
+    else:
+        (home.path / ".gitignore").write_text("*\n")  # a database is never meant to be committed
 
 
 def sockets(home: Home) -> Path:

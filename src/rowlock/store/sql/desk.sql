@@ -78,6 +78,19 @@ FROM (
     ORDER BY j.run_after, j.id LIMIT :cap::integer) AS q
   LIMIT :cap::integer) AS ahead
 
+-- name: lane_pace
+-- Attempts that ended in the lane within ten minutes, and the seconds since the first of them: a lane that has just begun to
+-- work is not called slow. The upper bound is for the planner, as in stats_series.
+SELECT coalesce(sum(e.n), 0)::bigint AS ended,
+       greatest(1, extract(epoch FROM clock_timestamp() - min(e.at)))::double precision AS seconds
+FROM (SELECT clock_timestamp() - interval '10 min' AS since OFFSET 0) AS b
+CROSS JOIN LATERAL (
+  SELECT c.since AS at, c.n FROM {schema}.counts_by_minute c
+  WHERE c.since >= b.since AND c.since < 'infinity' AND c.lane = :lane::text AND c.measure = 'run'
+  UNION ALL
+  SELECT i.at, i.n::bigint FROM {schema}.count_increments i
+  WHERE i.at >= b.since AND i.lane = :lane::text AND i.run_bucket IS NOT NULL) AS e
+
 -- fragment: running_rows
 -- There are as many running jobs as slots; the limit is for lanes with an absurd number of them.
 SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.tenant, r.submitted_by, r.claimed_by, r.claimed_at, r.cancel_requested,

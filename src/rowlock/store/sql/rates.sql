@@ -12,11 +12,13 @@ ON CONFLICT (key) DO UPDATE SET used_at = clock_timestamp() WHERE r.used_at < cl
 
 -- name: lane_rate
 -- The lane's row says what its rate is; this brings the counting row in line. What was used of an unchanged rate stays
--- used. only: 'lane:' and the lane's name; NULL: every lane.
-WITH meant AS (
+-- used. only: 'lane:' and the lane's name; NULL: every lane. The lanes are locked, in the order of their names, before
+-- their rates: a repair that waited for an edit in progress would otherwise write back the rate from before the edit.
+WITH meant AS MATERIALIZED (
   SELECT 'lane:' || l.name AS key, (l.rate ->> 'amount')::integer AS amount, make_interval(secs => (l.rate ->> 'per')::float8) AS per,
          (l.rate ->> 'burst')::integer AS burst, (l.rate ->> 'window')::boolean AS sliding
-  FROM {schema}.lanes l WHERE l.rate IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[]))),
+  FROM {schema}.lanes l WHERE l.rate IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[]))
+  ORDER BY l.name FOR SHARE),
 gone AS (
   DELETE FROM {schema}.rates r WHERE r.key LIKE 'lane:%' AND (:only::text[] IS NULL OR r.key = ANY (:only::text[]))
     AND NOT EXISTS (SELECT 1 FROM meant m WHERE m.key = r.key))

@@ -78,21 +78,21 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
 CROSS JOIN LATERAL (SELECT p.policy = 'retry' AND coalesce(j.losses + 1 >= p.budget, false) AS budget) AS over
 
 -- fragment: exhausted
--- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE
+-- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, trace, kind} of a CTE
 -- `concluded`.
 hooking AS (
-  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.trace, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
          (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
   FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks -> 'on_exhausted' IS NOT NULL),
 {hooked}
 
 -- fragment: moved_concluded
-concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.kind FROM moved m WHERE m.state = 'failed')
+concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.trace, m.kind FROM moved m WHERE m.state = 'failed')
 
 -- fragment: ended_concluded
 concluded AS (
   SELECT e.id, e.fence, e.attempt, :state::text AS state, coalesce(:error::jsonb, jsonb_build_object('reason', :state::text)) AS error,
-         e.tenant, e.kind
+         e.tenant, e.trace, e.kind
   FROM ended e)
 
 -- fragment: among
@@ -263,10 +263,12 @@ FROM ended m
 
 -- name: repair_caps
 -- A lane with max_total but without a cap row would not be capped at all: the lane was written by hand, or the process
--- that set it died before it wrote the cap. repair_gates corrects the count afterwards.
-INSERT INTO {schema}.gates AS g (key, max_running)
-SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l
-WHERE l.max_total IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[])) ORDER BY 1
+-- that set it died before it wrote the cap. repair_gates corrects the count afterwards. The lanes are locked first, as in
+-- lane_rate: an edit in progress must not be undone.
+WITH capped AS MATERIALIZED (
+  SELECT 'lane:' || l.name AS key, l.max_total FROM {schema}.lanes l
+  WHERE l.max_total IS NOT NULL AND (:only::text[] IS NULL OR 'lane:' || l.name = ANY (:only::text[])) ORDER BY l.name FOR SHARE)
+INSERT INTO {schema}.gates AS g (key, max_running) SELECT c.key, c.max_total FROM capped c ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
 
 -- name: lane_names

@@ -1,4 +1,4 @@
-"""Integrations with other libraries, a file or folder each: OpenTelemetry, Sentry, structlog, Prometheus, Alembic, hosts.
+"""Integrations with other libraries, one each: OpenTelemetry, Sentry, structlog, Prometheus, Alembic, hosts.
 
 Nothing in Rowlock imports this package except the command line, which uses it on request. It may import everything
 below it, the application included. Enqueueing in a transaction of SQLAlchemy, psycopg or asyncpg needs no integration;

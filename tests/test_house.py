@@ -117,7 +117,7 @@ TESTED_ELSEWHERE: Final = {
 
 MOST_MODULES: Final = 15
 LARGER: Final = {
-    "model": 50,  # one value a file
+    "model": 51,  # one value a file
     "desk": 44,  # one subject a file
     "api/routes": 25,  # one subject a file
     "api/schemas": 22,  # one subject a file

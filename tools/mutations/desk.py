@@ -36,6 +36,8 @@ MUTATIONS: Final = (
         "ORDER BY l.name FOR SHARE)\nINSERT INTO {schema}.gates",
         "ORDER BY l.name)\nINSERT INTO {schema}.gates",
         ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_caps_never_undoes_an_edit_in_progress",),
+    ),
+    Mutation(
         "a job in a fair lane is given a place by its age",
         "desk/explain/position.py",
         '    if lane.order == "fair":\n',

@@ -71,7 +71,7 @@ async def test_questions_are_answered_and_orders_are_not_offered(cli: Cli) -> No
         assert (await ask(client, "pending_approvals"))["items"] == []
         assert {one["check"] for one in (await ask(client, "doctor"))["findings"]} >= {"schema"}
         assert "There is no job" in await refusal(client, "show_job", job_id=ids.encode(999))
-        assert "state:" in await refusal(client, "search_jobs", search="state:lost")
+        assert "There is no state 'lost'" in await refusal(client, "search_jobs", search="state:lost")
         assert await refusal(client, "cancel_job", job_id=public_id)
     assert (await cli("jobs", "show", public_id, "--json")).json["state"] == "queued"
 

@@ -52,6 +52,7 @@ SLOW = {
     "cli/process/test_reload.py": "restarts worker processes when files change",
     "flow/executors/test_parent_killed.py": "kills a worker under each executor and waits until its job is rescued",
     "flow/worker/test_stalled.py": "waits until jobs that report nothing are given up, attempt by attempt",
+    "webhooks/test_worker_killed.py": "kills workers between the end of a job and its delivery, and waits for rescue",
     "typing/test_typing.py": "runs two type checkers over every example",
     "api/test_server.py": "starts and stops servers, without a database and behind proxies too",
     "api/routes/test_streams_trouble.py": "takes the database and the server from under open streams",

@@ -27,6 +27,7 @@ CLASSES = {
     "stats": "Stats",
     "failures": "FailuresByCause",
     "views": "SavedViews",
+    "webhooks": "Webhooks",
     "system": "System",
     "tokens": "Tokens",
     "roles": "Roles",

@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
 from rowlock.flow.run.inject import plan_injection
 from rowlock.flow.run.middleware import fills_in_thread
-from rowlock.model import ids
+from rowlock.model import ids, webhook
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.flow.enqueue.producer import EnqueueObserver
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
+    from rowlock.model.webhook_rules import WebhookRules
     from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
     from rowlock.store.replica import ReadReplica
@@ -182,7 +185,9 @@ class Rowlock:
         )
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit, self._reads)
+        self._resources = DeskResources(
+            self.database, self._producer.wakers.wake, self.submit, self._reads, self._webhook_rules
+        )
         self._own_desk = AppDesk(self._resources, self._bridge)
         self._runner: JobRunner | None = None
 
@@ -271,6 +276,11 @@ class Rowlock:
     def views(self) -> SavedViews:
         """Look up, keep, change and delete saved searches."""
         return self._own_desk.views
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Look up, add, change, remove and test endpoints that are told of jobs."""
+        return self._own_desk.webhooks
 
     @property
     def system(self) -> System:
@@ -420,6 +430,9 @@ class Rowlock:
         delivery: Carrier | None = None,
     ) -> BaseTask[..., object]:
         is_async = inspect.iscoroutinefunction(function)
+        if name == webhook.KIND:
+            message = f"The kind {name!r} is Rowlock's own: it sends webhooks. Choose another name."
+            raise ConfigurationError(message)
         definition = kind_of(checked_name(name or function.__name__), dict(options), is_async=is_async)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
@@ -727,7 +740,7 @@ class Rowlock:
         )
         return Worker(
             database,
-            self.handlers if handlers is None else handlers,
+            self._worker_handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
             producer=lambda: self._producer,
@@ -747,6 +760,19 @@ class Rowlock:
         from rowlock.delivery.outbox import Outbox
 
         return Outbox(self.database, self._routes, self.handlers)
+
+    def _webhook_rules(self) -> WebhookRules:
+        from rowlock.model.webhook_rules import WebhookRules
+
+        return WebhookRules(self.settings.webhook_networks, self.settings.webhook_http)
+
+    @functools.cached_property
+    def _worker_handlers(self) -> Mapping[str, Handler]:
+        """The declared handlers, as they are at any time, and the one of webhooks, which no middleware surrounds."""
+        from rowlock.webhooks.delivery import delivery_handler
+
+        own = delivery_handler(self.database, self._webhook_rules, user_agent=f"rowlock/{rowlock.__version__}")
+        return ChainMap(self.handlers, {own.name: own})
 
     def _origin(self) -> Origin | None:
         return self.origin or origin_of(self, self.handlers.values())

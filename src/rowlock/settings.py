@@ -82,6 +82,10 @@ class Settings:
     job_logs: int = 20
     """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
+    webhook_networks: tuple[str, ...] = ()
+    """Private networks that webhooks may be sent to, such as 10.0.0.0/8; public addresses always may."""
+    webhook_http: bool = False
+    """True: webhooks may be sent over http, too."""
     app_version: str | None = None
     """Version of the application, which workers register under. None: that of Rowlock."""
     instance: str | None = None
@@ -323,6 +327,8 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
     "ROWLOCK_RETENTION": ("retention", rules_from_text),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_WEBHOOK_NETWORKS": ("webhook_networks", _networks),
+    "ROWLOCK_WEBHOOK_HTTP": ("webhook_http", _flag),
     "ROWLOCK_APP_VERSION": ("app_version", _app_version),
     "ROWLOCK_INSTANCE": ("instance", _instance),
     "ROWLOCK_INSTANCE_COLOUR": ("instance_colour", _instance_colour),

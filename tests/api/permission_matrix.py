@@ -48,6 +48,9 @@ BODIES: Final[dict[str, object]] = {
     "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
+    "create_webhook": {"url": "https://example.com/"},
+    "change_webhook": {"enabled": False},
+    "rotate_webhook": {},
     "create_token": {"name": "ci", "permissions": ["tokens:manage"]},
     "grant_role": {"subject": "bob"},
     "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
@@ -62,6 +65,7 @@ CASES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("add_rule", "beyond one's own tenant"): {"tenant": None},
     ("create_schedule", "for another tenant"): {"body": {"tenant": "globex"}},
     ("create_token", "for another subject or tenant"): {"body": {"tenant": "globex"}},
+    ("create_webhook", "for another tenant, or all"): {"body": {"tenant": "globex"}},
     ("create_view", "for a shared view"): {"body": {"shared": True}},
     ("change_view", "for a shared view"): {"shared": True},
     ("delete_view", "for a shared view"): {"shared": True},
@@ -81,6 +85,7 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
+    | {"create_webhook", "change_webhook", "list_deliveries"}
     | {"list_retention", "set_retention", "reset_retention"}
     | {"get_doctor", "list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
@@ -188,6 +193,9 @@ class World:
         if "{job_id}" in case.path or "{workflow_id}" in case.path:
             names |= await self._job(case)
         names |= await self._other_things(case)
+        if "{webhook_id}" in case.path:
+            added = await app.webhooks.add("https://example.com/", tenant=TENANT)
+            names["webhook_id"] = str(added.webhook.id)
         body = BODIES.get(case.operation)
         if isinstance(body, dict):
             body = {**body, **how.get("body", {})}

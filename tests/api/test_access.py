@@ -44,6 +44,9 @@ BODIES: dict[str, object] = {
     "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
+    "create_webhook": {"url": "https://example.com/"},
+    "change_webhook": {"enabled": False},
+    "rotate_webhook": {},
     "log_in": {"token": "nonsense"},
     "create_token": {"name": "ci", "permissions": ["jobs:read"]},
     "grant_role": {"subject": "bob"},
@@ -80,6 +83,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "operation_id": "1",
         "rule_id": "1",
         "view_id": "1",
+        "webhook_id": "1",
         "workflow_id": ids.encode_workflow(1),
         "key": "org:7",
         "fingerprint": "f00d",
@@ -101,6 +105,9 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rest.store.execute(
         "INSERT INTO {s}.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
         "VALUES ('f00d', '', 'greet', now(), now())"
+    )
+    await rest.store.execute(
+        "INSERT INTO {s}.webhooks (url, kinds, states) VALUES ('https://example.com/', '{none}', '{failed}')"
     )
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)

@@ -212,6 +212,7 @@ class There:
             "rule_id": lambda: self._post("approvals/rules", kind="greet"),
             "operation_id": self._operation,
             "view_id": lambda: self._post("views", name=self._name()),
+            "webhook_id": lambda: self._post("webhooks", url="https://example.com/"),
             "fingerprint": self._failure,
             "workflow_id": self._workflow,
             "/limits/gates/key": self._gate,

@@ -22,6 +22,7 @@ from mutations import (
     neighbours,
     store,
     torture,
+    webhooks,
     workflows,
 )
 from mutations.mutation import Mutation
@@ -44,6 +45,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *neighbours.MUTATIONS,
     *store.MUTATIONS,
     *torture.MUTATIONS,
+    *webhooks.MUTATIONS,
     *workflows.MUTATIONS,
 )
 

@@ -41,6 +41,7 @@ from rowlock.api.routes import (
     streams,
     system,
     views,
+    webhooks,
     workers,
     workflows,
 )
@@ -76,6 +77,7 @@ _ROUTES: Final = (
     stats.routes,
     failures.routes,
     views.routes,
+    webhooks.routes,
     system.routes,
     access.routes,
     logins.routes,

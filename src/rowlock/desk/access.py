@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
     from rowlock.model.queue_pair import Wake
+    from rowlock.model.webhook_rules import WebhookRules
     from rowlock.store.database import Database
 
 
@@ -49,6 +51,7 @@ class DeskResources:
     submit: Submit
     reads: Callable[[], Database]
     """Where searches and statistics are read: the database, or a replica of it."""
+    webhook_rules: Callable[[], WebhookRules]
 
     @cached_property
     def background_operations(self) -> BackgroundOperations:
@@ -185,6 +188,14 @@ class DeskBase:
         from rowlock.desk.views import SavedViews
 
         return SavedViews(self._resources.database, self._guard)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Endpoints of other systems that are told of jobs."""
+        from rowlock.desk.webhooks import Webhooks
+
+        resources = self._resources
+        return Webhooks(resources.database, resources.wake, self.jobs, resources.webhook_rules, self._guard)
 
     @cached_property
     def system(self) -> System:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from rowlock.model.state import State
     from rowlock.model.system_status import Deploy, SystemChanges, SystemStatus
     from rowlock.model.times.window import Window
+    from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
     from rowlock.model.workload import (
         Backlog,
@@ -765,6 +767,101 @@ class SyncSavedViews:
         return self._bridge.run(self._desk.list())
 
 
+class SyncWebhooks:
+    """app.sync.webhooks: what app.webhooks does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Webhooks) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, webhook_id: int) -> Webhook:
+        """One webhook; WebhookNotFound: there is none, or it is not the principal's to see."""
+        return self._bridge.run(self._desk.get(webhook_id))
+
+    def add(
+        self,
+        url: str,
+        *,
+        kinds: Iterable[str] = ("*",),
+        states: Iterable[str] = ("completed", "completed_with_errors", "failed", "cancelled", "expired"),
+        tenant: str | None = None,
+        include: Iterable[str] = (),
+        description: str | None = None,
+        secret: str | None = None,
+        by: str | None = None,
+    ) -> NewWebhook:
+        """Send a signed POST to the URL whenever a job of these kinds reaches one of these states.
+
+        kinds: names, or their beginning and a *. states: final ones, and pending (waits for approval).
+        include: also "args", "result", "errors" or "meta" of the job; secret arguments are redacted.
+        secret: whsec_…, made unless given; only the answer has it.
+        """
+        return self._bridge.run(
+            self._desk.add(
+                url,
+                kinds=kinds,
+                states=states,
+                tenant=tenant,
+                include=include,
+                description=description,
+                secret=secret,
+                by=by,
+            )
+        )
+
+    def change(
+        self,
+        webhook_id: int,
+        *,
+        url: str | None = None,
+        kinds: Iterable[str] | None = None,
+        states: Iterable[str] | None = None,
+        include: Iterable[str] | None = None,
+        description: str | None = None,
+        enabled: bool | None = None,
+        by: str | None = None,
+    ) -> Webhook:
+        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
+        return self._bridge.run(
+            self._desk.change(
+                webhook_id,
+                url=url,
+                kinds=kinds,
+                states=states,
+                include=include,
+                description=description,
+                enabled=enabled,
+                by=by,
+            )
+        )
+
+    def remove(self, webhook_id: int, *, by: str | None = None) -> Webhook:
+        """Remove a webhook and its secrets; deliveries that still wait end as cancelled. Returns it as it was."""
+        return self._bridge.run(self._desk.remove(webhook_id, by=by))
+
+    def rotate(
+        self, webhook_id: int, *, overlap: Span = "1d", secret: str | None = None, by: str | None = None
+    ) -> NewWebhook:
+        """Give a webhook a new secret. For the overlap messages are signed with the old one as well.
+
+        secret: whsec_…, made unless given; only the answer has it.
+        """
+        return self._bridge.run(self._desk.rotate(webhook_id, overlap=overlap, secret=secret, by=by))
+
+    def test(self, webhook_id: int, *, by: str | None = None) -> WebhookDelivery:
+        """Send a message of the type webhook.test, once, also to a disabled webhook. A worker sends it."""
+        return self._bridge.run(self._desk.test(webhook_id, by=by))
+
+    def deliveries(
+        self, webhook_id: int, *, state: State | str | None = None, limit: int = 50
+    ) -> Sequence[WebhookDelivery]:
+        """Deliveries of a webhook, the newest first; each is a job, and can be retried like one."""
+        return self._bridge.run(self._desk.deliveries(webhook_id, state=state, limit=limit))
+
+    def list(self) -> Sequence[Webhook]:
+        """Every webhook that the principal may see, by id."""
+        return self._bridge.run(self._desk.list())
+
+
 class SyncSystem:
     """app.sync.system: what app.system does, blocking."""
 
@@ -1311,6 +1408,7 @@ class SyncDesk:
         self.stats = SyncStats(bridge, desk.stats)
         self.failures = SyncFailuresByCause(bridge, desk.failures)
         self.views = SyncSavedViews(bridge, desk.views)
+        self.webhooks = SyncWebhooks(bridge, desk.webhooks)
         self.system = SyncSystem(bridge, desk.system)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rowlock.model.rate import GateView, RateView
     from rowlock.model.retention import RetentionRule
     from rowlock.model.schedule import Schedule
+    from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import StepView, WorkflowView
     from rowlock.model.workload import (
         Backlog,
@@ -268,6 +269,30 @@ def token(value: Token) -> Record:
 def new_token(value: NewToken) -> Record:
     """An API token with its text, right after it was made."""
     return {**token(value.token), "text": value.text}
+
+
+def webhook(value: Webhook) -> Record:
+    """A webhook, without its secrets."""
+    return {**members(value), "id": str(value.id), "health": value.health}
+
+
+def new_webhook(value: NewWebhook) -> Record:
+    """A webhook with a secret that was just made."""
+    return {**webhook(value.webhook), "secret": value.secret}
+
+
+def webhook_delivery(value: WebhookDelivery) -> Record:
+    """A delivery, with the names of the REST API."""
+    names = ("state", "attempt", "max_attempts", "created_at", "run_after", "finished_at")
+    return {
+        "id": value.job.public_id,
+        "webhook_id": str(value.webhook_id),
+        "event": value.event,
+        "job_id": value.about,
+        "status": value.status,
+        "error": value.error,
+        **{name: getattr(value.job, name) for name in names},
+    }
 
 
 def role(value: Role) -> Record:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.flow.kinds.handler import kinds_of
+from rowlock.model import webhook
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.outage_log import OutageLog
 from rowlock.store import lanes
@@ -102,7 +103,8 @@ class Registration:
             await migrate.require(session.connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
-            kinds_of(self._handlers),
+            # Deliveries are written down with the first webhook: without webhooks nobody need know of them.
+            [kind for kind in kinds_of(self._handlers) if kind.name != webhook.KIND],
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
             secret=lambda kind: self._handlers[kind].codec.secret,

@@ -15,9 +15,10 @@ $$;
 -- would compare every row of a batch of 500 with every other. The subquery is entered only for the rows that need it.
 -- A claim that its gate or rate puts back has no claimed_at any more, and was no attempt. An attempt that ends without
 -- ending its job is described by its attempt row, unless no worker could read the job twice for the same cause. Only a
--- statement that wrote a failure reads its rows a second time, for the failure groups.
+-- statement that wrote a failure reads its rows a second time, for the failure groups, and only while there is an enabled webhook are they read
+-- once more, for its deliveries: looking for one within the last statement costs no statement of its own.
 CREATE FUNCTION {schema}.count_job_changes() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE v_failed boolean;
+DECLARE v_failed boolean; v_told boolean;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM new_jobs n WHERE n.state <> 'running') THEN RETURN NULL; END IF;
   WITH counted AS (
@@ -41,7 +42,8 @@ BEGIN
    WHERE c.outcome IS NOT NULL
    GROUP BY 1, 2, 3, 4, 5, 6, 7
   RETURNING outcome, state)
-  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')) INTO v_failed FROM counted d;
+  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')),
+         EXISTS (SELECT 1 FROM {schema}.webhooks w WHERE w.enabled) INTO v_failed, v_told FROM counted d;
   IF v_failed THEN
     INSERT INTO {schema}.failure_increments (n, ended, job_id, fingerprint, kind, tenant)
     SELECT count(*), f.ended, max(f.id), {schema}.failure_fingerprint(f.kind, f.errors), f.kind, f.tenant
@@ -55,6 +57,13 @@ BEGIN
           FROM old_jobs o FULL JOIN new_jobs n ON n.id = o.id OFFSET 0) AS f
      WHERE f.failed
      GROUP BY 2, 4, 5, 6;
+  END IF;
+  IF v_told THEN
+    PERFORM {schema}.webhook_send(array_agg(c.id), array_agg(c.fence), array_agg(c.kind), array_agg(c.state), array_agg(c.attempt),
+                                  array_agg(c.tenant), array_agg(c.finished_at))
+      FROM (SELECT n.id, n.fence, n.kind, n.state, n.attempt, n.tenant, n.finished_at, o.state AS state_before
+              FROM old_jobs o FULL JOIN new_jobs n ON n.id = o.id OFFSET 0) AS c
+     WHERE c.state <> c.state_before AND (c.finished_at IS NOT NULL OR c.state = 'pending');
   END IF;
   RETURN NULL;
 END $$;

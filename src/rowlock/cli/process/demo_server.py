@@ -36,7 +36,7 @@ async def serve_demo(url: str, schema: str, listening: socket.socket, announce: 
         demo_jobs.samples(app)
         traffic = DemoTraffic.declare(app, random.Random(_SEED))  # noqa: S311 - which sample comes next
         server = BackgroundServer(app, listening, metrics_of(app), token)
-        async with server.serving() as address, app.worker(name="demo"):
+        async with server.serving() as address, app.worker():
             shown = "$ROWLOCK_SERVE_TOKEN" if chosen else token
             announce(f"{address}/auth/local?token={shown}")
             flowing = asyncio.create_task(traffic.flow(app))

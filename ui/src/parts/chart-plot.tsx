@@ -98,6 +98,7 @@ function drawMarkers(plot: uPlot, markers: NonNullable<PlotProps["data"]["marker
   ctx.save();
   ctx.strokeStyle = colour;
   ctx.fillStyle = colour;
+  ctx.textAlign = "left"; // the axes leave theirs behind
   ctx.font = font.replace("11px", `${Math.round(11 * devicePixelRatio)}px`);
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
   for (const marker of markers) {

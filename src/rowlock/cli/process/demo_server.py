@@ -28,9 +28,10 @@ async def serve_demo(url: str, schema: str, listening: socket.socket, announce: 
     """Serve until cancelled. announce: is told the link that opens the dashboard."""
     from rowlock.api.server import BackgroundServer
 
-    chosen = Settings.from_env(os.environ).serve_token
+    said = Settings.from_env(os.environ)
+    chosen = said.serve_token
     lanes = (Lane(demo_jobs.LANE, slots=8), demo_traffic.FRONT, demo_traffic.SLOW)
-    settings = Settings(database_url=url, schema=schema, lanes=lanes)
+    settings = Settings(database_url=url, schema=schema, lanes=lanes, app_version=said.app_version)
     token = chosen or secrets.token_urlsafe(32)
     async with Rowlock(settings=settings) as app:
         demo_jobs.samples(app)

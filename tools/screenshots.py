@@ -1,7 +1,7 @@
 """Pictures of every page for the documentation: make screenshots.
 
-A demo server on a database with a day's history, a second worker, some orders of a person; then every page in Chromium, in
-light, in dark and on a phone. WebP, below docs/screenshots/.
+A demo server on a database with a day's history, more workers, some orders of a person; then every page in Chromium,
+in light, in dark and on a phone. WebP, below docs/screenshots/.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import psycopg
+from bench.dashboard import history
+from bench.dashboard.free_port import free_port
 from playwright.async_api import TimeoutError, async_playwright  # noqa: A004 - of pages, not of calls
 
 from bench import server as servers
-from bench.dashboard import history
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ AS_ON: Final = (
 TIDY: Final = """(found) => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
-    if (walker.currentNode.data.includes(found)) walker.currentNode.data = walker.currentNode.data.replaceAll(found, "/srv/shop");
+    const node = walker.currentNode;
+    if (node.data.includes(found)) node.data = node.data.replaceAll(found, "/srv/shop");
   }
 }"""
 """Nor do they show its folders."""
@@ -141,7 +142,11 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
     await until_there(client, "/jobs", 3, q="state:pending kind:shop.refund")
     await order("POST", "/tokens", {"name": "deploy pipeline", "roles": ["operator"]})
     await order("POST", "/tokens", {"name": "nightly export", "roles": ["user"]})
-    await order("POST", "/views", {"name": "receipts that failed", "query": "kind:shop.send_receipt state:failed", "shared": True})
+    await order(
+        "POST",
+        "/views",
+        {"name": "receipts that failed", "query": "kind:shop.send_receipt state:failed", "shared": True},
+    )
     await order("PATCH", "/admin/workers/lanes/reports", {"slots": 3})
     await order("POST", "/schedules/tidy%20at%20night/pause")
     causes = await until_there(client, "/failures", 3)
@@ -162,9 +167,17 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
 
 async def pictures(browser: Browser, url: str, found: dict[str, str], asked: argparse.Namespace) -> None:
     """Every page three times."""
-    async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {asked.token}"}) as client:
-        for name, viewport, theme in (("light", DESKTOP, "light"), ("dark", DESKTOP, "dark"), ("phone", PHONE, "light")):
-            context = await browser.new_context(viewport=viewport, color_scheme=theme, reduced_motion="reduce", locale="en-GB")
+    async with httpx.AsyncClient(
+        base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {asked.token}"}
+    ) as client:
+        for name, viewport, theme in (
+            ("light", DESKTOP, "light"),
+            ("dark", DESKTOP, "dark"),
+            ("phone", PHONE, "light"),
+        ):
+            context = await browser.new_context(
+                viewport=viewport, color_scheme=theme, reduced_motion="reduce", locale="en-GB"
+            )
             page = await context.new_page()
             page.on("pageerror", lambda error: sys.stderr.write(f"{error}\n"))
             (asked.out / name).mkdir(parents=True, exist_ok=True)
@@ -172,11 +185,13 @@ async def pictures(browser: Browser, url: str, found: dict[str, str], asked: arg
             await page.get_by_label("Token").fill(asked.token)
             await page.get_by_role("button", name="Log in").click()
             await page.get_by_role("heading", level=1, name="Overview").wait_for(timeout=WAIT)
-            for shot in shots(found | {"running": await _running_report(client)}):
-                if not asked.only or shot.name in asked.only.split(","):
-                    if shot.name.startswith("job-"):
-                        shot = next(s for s in shots(found | {"running": await _running_report(client)}) if s.name == shot.name)  # noqa: PLW2901 - the one that runs now
-                    await _take(page, url, shot, asked.out / name, asked)
+            for name_of_shot in [each.name for each in shots(found | {"running": ""})]:
+                if asked.only and name_of_shot not in asked.only.split(","):
+                    continue
+                # Asked anew each time: reports end within half a minute.
+                running = await _running_report(client) if "job-" in name_of_shot else ""
+                (shot,) = [each for each in shots(found | {"running": running}) if each.name == name_of_shot]
+                await _take(page, url, shot, asked.out / name, asked)
             await context.close()
 
 
@@ -217,15 +232,11 @@ async def drive(url: str, asked: argparse.Namespace) -> None:
     ) as client:
         found = await orders(client)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=asked.chromium, args=["--no-sandbox", "--hide-scrollbars"])
+        browser = await playwright.chromium.launch(
+            executable_path=asked.chromium, args=["--no-sandbox", "--hide-scrollbars"]
+        )
         await pictures(browser, url, found, asked)
         await browser.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:
@@ -242,10 +253,25 @@ def main() -> None:
         asyncio.run(migrate.upgrade(server.url, "rowlock"))
         with psycopg.connect(server.url, autocommit=True) as connection:
             history.fill(connection, HISTORY, history.SHOP, hours=24)
-        os.environ |= {"ROWLOCK_DATABASE_URL": server.url, "ROWLOCK_APP_VERSION": "2.4.0", "ROWLOCK_APP": "bench.dashboard.shop:app"}
+        os.environ |= {
+            "ROWLOCK_DATABASE_URL": server.url,
+            "ROWLOCK_APP_VERSION": "2.4.0",
+            "ROWLOCK_APP": "bench.dashboard.shop:app",
+        }
         asked.token = token_of("mira")
         with (
-            running("shop-1", "demo", "--serve", "--port", "0", "--database-url", server.url, "--schema", "rowlock", "--keep"),
+            running(
+                "shop-1",
+                "demo",
+                "--serve",
+                "--port",
+                "0",
+                "--database-url",
+                server.url,
+                "--schema",
+                "rowlock",
+                "--keep",
+            ),
             running("shop-2", "worker"),
             running("shop-2", "worker", "--lanes", "reports=2"),
             running("shop-1", "serve", "--port", str(port), "--auth", "tokens"),

@@ -73,14 +73,16 @@ def filled(asked: argparse.Namespace) -> Iterator[str]:
         began = time.monotonic()
         with psycopg.connect(server.url, autocommit=True) as connection:
             history.fill(connection, asked.jobs, history.large_shop(), hours=168, waiting=asked.jobs // 30)
-        print(f"{asked.jobs:,} jobs in {time.monotonic() - began:.0f} s, PostgreSQL {server.version}", flush=True)
+        say(f"{asked.jobs:,} jobs in {time.monotonic() - began:.0f} s, PostgreSQL {server.version}")
         yield server.url
 
 
 @contextlib.contextmanager
 def process(*words: str) -> Iterator[None]:
     """A process of the command line until the block ends."""
-    started = subprocess.Popen([sys.executable, "-m", "rowlock", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = subprocess.Popen(
+        [sys.executable, "-m", "rowlock", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         yield
     finally:
@@ -91,7 +93,9 @@ def process(*words: str) -> Iterator[None]:
 async def measured(url: str, asked: argparse.Namespace) -> tuple[list[Timings], dict[str, tuple[float, float]]]:
     """Every page cold and warm; then each request of theirs alone."""
     token = os.environ["ROWLOCK_SERVE_TOKEN"]
-    async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60
+    ) as client:
         await until_served(client)
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=asked.chromium, args=["--no-sandbox"])
@@ -117,21 +121,27 @@ async def until_served(client: httpx.AsyncClient) -> None:
     raise SystemExit("no server, or no worker, after 60 s")
 
 
+def say(line: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def report(timings: list[Timings], answers: dict[str, tuple[float, float]]) -> list[str]:
     """Print what was measured; returns what is beyond its target."""
-    print(f"\n{'page':<20}{'cache':<7}{'first paint':>12}{'usable':>9}{'blocked':>9}{'longest task':>14}{'received':>11}")
+    say(f"\n{'page':<20}{'cache':<7}{'first paint':>12}{'usable':>9}{'blocked':>9}{'longest task':>14}{'received':>11}")
     late = []
     for each in timings:
-        print(
-            f"{each.page:<20}{'cold' if each.cold else 'warm':<7}{each.paint:>9.0f} ms{each.usable:>6.0f} ms{each.blocked:>6.0f} ms"
-            f"{each.longest:>11.0f} ms{each.kilobytes:>8.0f} kB"
+        say(
+            f"{each.page:<20}{'cold' if each.cold else 'warm':<7}{each.paint:>9.0f} ms{each.usable:>6.0f} ms"
+            f"{each.blocked:>6.0f} ms{each.longest:>11.0f} ms{each.kilobytes:>8.0f} kB"
         )
         if each.usable > TARGETS.get(each.page, float("inf")):
             late.append(f"{each.page} usable after {each.usable:.0f} ms")
-    print(f"\n{'request, alone':<66}{'median':>9}{'slowest':>11}")
+    say(f"\n{'request, alone':<66}{'median':>9}{'slowest':>11}")
     overview = {path for each in timings if each.page == "Overview" for path in each.requests}
     for path, (median, slowest) in sorted(answers.items(), key=lambda item: -item[1][0]):
-        print(f"{'Overview: ' if path in overview else '':<10}{path:<56}{median:>6.1f} ms{slowest:>8.1f} ms")
+        say(f"{'Overview: ' if path in overview else '':<10}{path:<56}{median:>6.1f} ms{slowest:>8.1f} ms")
         if path in overview and median > ANSWER:
             late.append(f"{path} answered after {median:.0f} ms")
     return late

@@ -18,8 +18,9 @@ _FOLD: Final = 50_000
 """Increments that one call of a duty's function moves."""
 _SERIES: Final = 10_000
 _KINDS_TABLE: Final = """
-CREATE TEMPORARY TABLE kinds_of_history (pick bigint PRIMARY KEY, kind text, lane text, priority smallint, run double precision,
-                                         fails double precision, error text, message text, frame text)
+CREATE TEMPORARY TABLE kinds_of_history (
+  pick bigint PRIMARY KEY, kind text, lane text, priority smallint, run double precision, fails double precision,
+  error text, message text, frame text)
 """
 
 
@@ -39,7 +40,9 @@ class KindOfHistory:
 
 
 SHOP: Final = (
-    KindOfHistory("shop.send_receipt", "shop", 10, 0.4, 0.004, "ConnectionError", "mail server closed the connection after ? s"),
+    KindOfHistory(
+        "shop.send_receipt", "shop", 10, 0.4, 0.004, "ConnectionError", "mail server closed the connection after ? s"
+    ),
     KindOfHistory("shop.sync_stock", "shop", 4, 0.6, 0.02, message="warehouse leeds did not answer within ? s"),
     KindOfHistory("shop.resize_images", "shop", 3, 1.4, 0.006, "ValueError", "picture ?-1600.png is truncated"),
     KindOfHistory("shop.monthly_report", "reports", 1, 22.0, 0.01, "MemoryError", "no room for ? pages", priority=-5),
@@ -51,7 +54,9 @@ SHOP: Final = (
 def large_shop(kinds: int = 40, lanes: int = 8) -> tuple[KindOfHistory, ...]:
     """Many kinds in several lanes, for a large history."""
     return tuple(
-        KindOfHistory(f"shop.task_{n:02}", f"lane_{n % lanes}", 1 + 40 // (n + 1), 0.2 + n % 5, 0.001 * (n % 7), frame=f"t.py:{n}")
+        KindOfHistory(
+            f"shop.task_{n:02}", f"lane_{n % lanes}", 1 + 40 // (n + 1), 0.2 + n % 5, 0.001 * (n % 7), frame=f"t.py:{n}"
+        )
         for n in range(kinds)
     )
 
@@ -94,5 +99,7 @@ def _statements(schema: str) -> dict[str, str]:
     text = _STATEMENTS.read_text(encoding="utf-8").replace("{schema}", schema).replace("%", "%%")
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     # psycopg's own way to write a parameter.
-    named = {name: re.sub(r"(?<!:):([a-z]+)\b", r"%(\1)s", body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    named = {
+        name: re.sub(r"(?<!:):([a-z]+)\b", r"%(\1)s", body) for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
     return {name: re.sub(r"^--.*$", "", body, flags=re.MULTILINE) for name, body in named.items()}

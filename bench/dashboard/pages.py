@@ -21,7 +21,8 @@ _WATCH: Final = """(selector) => {
   }).observe({type: "longtask", buffered: true});
   const look = () => {
     const found = document.querySelector(selector);
-    if (found && found.getClientRects().length) requestAnimationFrame(() => { window.__seen.usable = performance.now(); });
+    if (found && found.getClientRects().length)
+      requestAnimationFrame(() => { window.__seen.usable = performance.now(); });
     else requestAnimationFrame(look);
   };
   requestAnimationFrame(look);
@@ -87,7 +88,10 @@ async def opened(browser: Browser, url: str, token: str, page: OpenedPage, loads
         session = await context.new_cdp_session(tab)
         await session.send("Network.enable")
         received = [0.0]
-        session.on("Network.loadingFinished", lambda event, sum_=received: sum_.__setitem__(0, sum_[0] + event["encodedDataLength"]))
+        session.on(
+            "Network.loadingFinished",
+            lambda event, sum_=received: sum_.__setitem__(0, sum_[0] + event["encodedDataLength"]),
+        )
         await tab.add_init_script(f"({_WATCH})({page.usable!r})")
         await tab.goto(url + page.path)
         await _until_usable(tab, page)

@@ -11,4 +11,4 @@ from rowlock.cli.process.demo_traffic import DemoTraffic
 
 app: Final = Rowlock()
 demo_jobs.samples(app)
-DemoTraffic.declare(app, random.Random(17))
+DemoTraffic.declare(app, random.Random(17))  # noqa: S311 - which sample comes next

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-ORDERS: Final = ("New job", "New lane", "New schedule", "New token", "Edit", "Pause", "Retry", "Cancel", "Approve", "Run now")
+ORDERS: Final = (
+    "New job",
+    "New lane",
+    "New schedule",
+    "New token",
+    "Edit",
+    "Pause",
+    "Retry",
+    "Cancel",
+    "Approve",
+    "Run now",
+)
 """Names of buttons and links that change something."""
 
 

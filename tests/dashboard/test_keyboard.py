@@ -74,7 +74,9 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(visit: Callable[..., A
     await window.sees(window.page.get_by_role("dialog"))
     for _ in range(12):
         await press(window, "Tab")
-        assert await window.page.evaluate("document.activeElement === document.body || !!document.activeElement.closest('dialog')")
+        assert await window.page.evaluate(
+            "document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+        )
     await press(window, "Escape")
     await window.misses(window.page.get_by_role("dialog"))
     assert await window.page.evaluate("document.activeElement.textContent.trim()") == "New lane"

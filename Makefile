@@ -29,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -97,6 +97,12 @@ $(UI): $(UI_SOURCES) tools/build_ui.py | $(STAMP)
 
 ui-dev: $(STAMP) ## the dashboard with hot reload, on a demo server (ROWLOCK_API=http://127.0.0.1:8000: on a server of yours)
 	$(BIN)/python tools/ui_dev.py $(ARGS)
+
+screenshots: $(STAMP) $(UI) chromium ## pictures of every page into docs/screenshots, from a demo (ARGS="--only jobs --look FOLDER")
+	PYTHONPATH=. $(BIN)/python tools/screenshots.py $(ARGS)
+
+bench-ui: $(STAMP) $(UI) chromium ## how fast pages open over a million jobs, in Chromium (ARGS="--jobs 100000": fewer)
+	$(BIN)/python -m bench.dashboard $(ARGS)
 
 chromium: # without a browser the tests fail and say what to install
 	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$ROWLOCK_TEST_CHROMIUM" || \

@@ -203,7 +203,9 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
 
 async def _play(target: DemoDatabase, context: CommandContext) -> tuple[list[Job], list[DemoJob]]:
     await migrate.upgrade(target.url, target.schema)
-    settings = Settings(database_url=target.url, schema=target.schema, lanes=(Lane(demo_jobs.LANE, slots=8),))
+    version = Settings.from_env(os.environ).app_version
+    lanes = (Lane(demo_jobs.LANE, slots=8),)
+    settings = Settings(database_url=target.url, schema=target.schema, lanes=lanes, app_version=version)
     async with Rowlock(settings=settings) as app:
         samples = demo_jobs.samples(app)
         worker = app.make_worker(name="demo")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from rowlock.contrib.django.configuration import Configuration
+    from rowlock.delivery.routes import Carrier
     from rowlock.model.hook import HookEvent
     from rowlock.model.options import Span
     from rowlock.model.retry import Retry
@@ -89,9 +90,13 @@ class DjangoRowlock(Rowlock):
 
     @override
     def _declare(
-        self, function: Callable[..., object], name: str | None, options: Mapping[str, object]
+        self,
+        function: Callable[..., object],
+        name: str | None,
+        options: Mapping[str, object],
+        delivery: Carrier | None = None,
     ) -> BaseTask[..., object]:
-        task = super()._declare(function, name, options)
+        task = super()._declare(function, name, options, delivery)
         self._close_around(task.kind)
         return task
 

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
+from rowlock import ConfigurationError
+from rowlock.cli.context import CommandContext
 from rowlock.cli.root import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.cli.conftest import Cli
 
@@ -102,17 +105,27 @@ def leaves(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:  # n
         yield path, {option for parameter in command.params for option in parameter.opts}
 
 
-async def test_the_only_application_of_the_folder_needs_no_option(cli: Cli) -> None:
-    answer = await cli("run-job", "1")
-    assert "Using the application tasks:app; --app or ROWLOCK_APP chooses another." in answer.err
-    assert "There is no job" in answer.err
+def test_the_only_application_of_the_folder_needs_no_option_to_develop_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.joinpath("tasks.py").write_text("from rowlock import Rowlock\n\napp = Rowlock()\n")
+    monkeypatch.chdir(tmp_path)
+    context = CommandContext(None, None, None, as_json=False)
+    context.require_app(find=True)
+    assert context.app_path == "tasks:app"
+    assert "Using the application tasks:app; --app or ROWLOCK_APP chooses another." in capsys.readouterr().err
 
 
-async def test_several_applications_in_the_folder_are_listed(cli: Cli) -> None:
-    cli.folder.joinpath("mails.py").write_text("from rowlock import Rowlock\n\nmails = Rowlock()\n")
-    answer = await cli("run-job", "1")
-    assert (answer.code, answer.out) == (2, "")
-    assert "such as tasks:app, or ROWLOCK_APP. This folder has several: mails:mails, tasks:app." in answer.err
+@pytest.mark.parametrize(("find", "files"), [(True, ["mails", "tasks"]), (False, ["tasks"])])
+def test_applications_that_are_not_taken_by_themselves_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find: bool, files: list[str]
+) -> None:
+    for file in files:
+        tmp_path.joinpath(f"{file}.py").write_text("from rowlock import Rowlock\n\napp = Rowlock()\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        CommandContext(None, None, None, as_json=False).require_app(find=find)
+    assert str(caught.value).endswith(f" Found in this folder: {', '.join(f'{file}:app' for file in files)}.")
 
 
 async def test_options_override_what_the_application_says(cli: Cli) -> None:

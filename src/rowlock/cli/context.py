@@ -62,21 +62,21 @@ class CommandContext:
         """The desk under the name of the current user, with every permission."""
         return self.app.desk(replace(SYSTEM, subject=current_user() or SYSTEM.subject))
 
-    def require_app(self) -> None:
-        """Find the application, for commands that run or check its code.
+    def require_app(self, *, find: bool = False) -> None:
+        """Raise ConfigurationError without --app, for commands that run or check the application's code.
 
-        Without --app it is the only one in the current folder; ConfigurationError if there is none, or several.
+        find: take the only application of the current folder, if there is just one.
         """
         if self.app_path:
             return
         found = apps_in(Path.cwd())
-        if len(found) == 1:
+        if find and len(found) == 1:
             self.app_path = found[0]
             self.screen.note(f"Using the application {found[0]}; --app or ROWLOCK_APP chooses another.")
             return
-        here = f"This folder has several: {', '.join(found)}." if found else "There is none in this folder."
+        here = f" Found in this folder: {', '.join(found)}." if found else ""
         raise ConfigurationError(
-            "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP. "
+            "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP."
             f"{here}"
         )
 

@@ -73,7 +73,7 @@ def dev(
 
 
 def _run(context: CommandContext, options: dict[str, Any]) -> None:
-    context.require_app()
+    context.require_app(find=True)
     set_up_logging(options["log_level"], as_json=context.screen.as_json)
     port = options.pop("port")
     door = free_port.listening(port) if _served() else None

@@ -34,6 +34,10 @@ async def app(database_url: str) -> AsyncIterator[Rowlock]:
         yield app
 
 
+def bridges() -> int:
+    return sum(thread.name == "rowlock-bridge" for thread in threading.enumerate())
+
+
 async def names(app: Rowlock) -> list[str]:
     return sorted(str(job.args["name"]) for job in await app.jobs.list(limit=1000))
 
@@ -58,14 +62,14 @@ def run_script(body: str, *arguments: str) -> str:
 
 
 async def test_plain_threads_share_one_bridge(app: Rowlock) -> None:
-    task = greet(app)
+    task, before = greet(app), bridges()
     threads = [threading.Thread(target=task.enqueue_sync, args=(f"t{n}",)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         await asyncio.to_thread(thread.join)
     assert await names(app) == [f"t{n}" for n in range(8)]
-    assert sum(thread.name == "rowlock-bridge" for thread in threading.enumerate()) == 1
+    assert bridges() == before + 1
 
 
 async def test_a_thread_pool_of_a_running_loop_enqueues(app: Rowlock) -> None:

@@ -169,7 +169,7 @@ class Rowlock:
         self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
-        self._bridge = Bridge()
+        self._bridge = Bridge(warns=True)
         self._extensions = extensions = Extensions()
         self.handlers = extensions.handlers
         self._events = extensions.events
@@ -769,7 +769,7 @@ class Rowlock:
     @functools.cached_property
     def _worker_handlers(self) -> Mapping[str, Handler]:
         """The declared handlers, as they are at any time, and the one of webhooks, which no middleware surrounds."""
-        from rowlock.webhooks.delivery import delivery_handler
+        from rowlock.webhooks.handler import delivery_handler
 
         own = delivery_handler(self.database, self._webhook_rules, user_agent=f"rowlock/{rowlock.__version__}")
         return ChainMap(self.handlers, {own.name: own})

@@ -55,7 +55,9 @@ class _BridgedCall(Generic[T]):
 class Bridge:
     """An event loop in a thread, started at first use. A forked child inherits no thread, so it starts its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, warns: bool = False) -> None:
+        """warns: of calls on a running event loop."""
+        self._warns = warns
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -69,7 +71,7 @@ class Bridge:
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
         call = _BridgedCall(coroutine)
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public one raises, which costs ten times as much
+        if self._warns and asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public one raises, which costs ten times as much
             try:
                 _warn_of_blocking()
             except RuntimeWarning:

@@ -54,6 +54,7 @@ Args = Mapping[str, object] | Sequence[object]
 """The arguments of a call: by name, or in their order."""
 _EMPTY_BULK: Final = BulkReceipt((), ())
 _OPTIONS_OF_THE_KIND: Final = (
+    "delivery",
     "lane",
     "retry",
     "timeout",

@@ -178,6 +178,7 @@ def test_links_lead_from_what_was_created_to_every_operation_on_it() -> None:
     # A worker registers itself, a kind is declared in code, roles are made by the library and failures happen: no
     # request creates them.
     assert unlinked == {
+        "/api/v1/retention/{kind}",
         "/api/v1/roles/{role}/grants",
         "/api/v1/roles/{role}/grants/{subject}",
         "/api/v1/kinds/{kind}/schema",

@@ -16,7 +16,7 @@ from rowlock import Retry, Rowlock
 from rowlock.errors import ConfigurationError
 from rowlock.model import webhook as model
 from rowlock.settings import Settings
-from rowlock.webhooks import delivery
+from rowlock.webhooks import handler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -437,12 +437,12 @@ async def test_a_test_message_reaches_a_disabled_endpoint_and_is_not_tried_again
 
 
 async def test_a_slow_endpoint_takes_its_own_places_only(stage: Stage) -> None:
-    assert delivery.RETRY.attempts == 8
+    assert handler.RETRY.attempts == 8
     webhook, _ = await stage.add()
     assert (await stage.app.limits.gate(f"webhook:{webhook.id}")).limit == model.AT_ONCE
     await end_by_cancel(stage)
     (sent,) = await stage.deliveries()
-    assert (sent.job.gate_key, sent.job.max_attempts) == (f"webhook:{webhook.id}", delivery.RETRY.attempts)
+    assert (sent.job.gate_key, sent.job.max_attempts) == (f"webhook:{webhook.id}", handler.RETRY.attempts)
     lane = await stage.app.lanes.get(model.LANE)
     assert (lane.kinds, lane.poll_interval) == ((model.KIND,), timedelta(seconds=1))
 

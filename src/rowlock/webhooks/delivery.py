@@ -1,25 +1,20 @@
-"""The handler of deliveries: sends one signed message to one endpoint, and notes how it went."""
+"""Deliveries: sends one signed message to one endpoint, and notes how it went."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.desk.webhooks import webhook_of
 from rowlock.errors import JobNotFound, WebhookFailed, WebhookRefused
-from rowlock.flow.kinds.codec import Codec
-from rowlock.flow.kinds.handler import Handler
-from rowlock.flow.progress.context import Context
-from rowlock.model.kind import Kind
 from rowlock.model.outcome import Cancel
-from rowlock.model.retry import Retry
 from rowlock.model.state import State
-from rowlock.model.webhook import AT_ONCE, KIND, STREAK, signature, split_url
+from rowlock.model.webhook import AT_ONCE, STREAK, signature, split_url
 from rowlock.webhooks.addresses import resolved
 from rowlock.webhooks.http_post import SECONDS, HttpAnswer, post
 from rowlock.webhooks.message import message_of
@@ -27,6 +22,7 @@ from rowlock.webhooks.message import message_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rowlock.flow.progress.context import Context
     from rowlock.model.job import Job
     from rowlock.model.webhook import Webhook
     from rowlock.model.webhook_rules import WebhookRules
@@ -34,11 +30,8 @@ if TYPE_CHECKING:
     from rowlock.webhooks.addresses import Resolve
 
 logger = logging.getLogger("rowlock.webhooks")
-RETRY: Final = Retry(attempts=8, minimum="5s", multiplier=8, maximum="10h", on=(WebhookFailed,), losses="unlimited")
-"""About a day: again after 5 s, 40 s, 5 min, 43 min, 6 h, 10 h and 10 h. A refused address fails at once."""
 _GONE: Final = 410
 _LONGEST_WAIT: Final = timedelta(hours=1)
-_ARGUMENTS_LIMIT: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +44,16 @@ class Event:
     state: State
     attempt: int
     at: datetime
+
+    @classmethod
+    def of(cls, job: int, fence: int, kind: str, state: str, attempt: int, at: str) -> Event:  # noqa: PLR0917 - its fields
+        """Read the arguments of a delivery."""
+        return cls(job, fence, kind, State(state), attempt, cls.moment(at))
+
+    @staticmethod
+    def moment(text: str) -> datetime:
+        """Read a moment as PostgreSQL writes it into JSON."""
+        return datetime.fromisoformat(text)
 
 
 class Deliveries:
@@ -140,29 +143,3 @@ class Deliveries:
             await audit.record(session, TRUSTED, "webhook.disable", f"webhook:{webhook.id}", after=after)
         again = f"rowlock webhooks set {webhook.id} --enable"
         logger.warning("webhook %s is disabled: %s. Enable it with: %s", webhook.id, reason, again)
-
-
-def delivery_handler(
-    database: Callable[[], Database],
-    rules: Callable[[], WebhookRules],
-    **options: Any,  # noqa: ANN401 - those of Deliveries
-) -> Handler:
-    """The handler that every worker has for deliveries."""
-    deliveries = Deliveries(database, rules, **options)
-
-    async def deliver(  # noqa: PLR0917 - the names that the database writes
-        ctx: Context,
-        webhook: int,
-        at: datetime,
-        job: int | None = None,
-        fence: int = 0,
-        kind: str = "",
-        state: str = "",
-        attempt: int = 0,
-    ) -> object:
-        event = None if job is None else Event(job, fence, kind, State(state), attempt, at)
-        return await deliveries.deliver(ctx, webhook, event, at)
-
-    definition = Kind(KIND, retry=RETRY, executor="loop", on_worker_lost="retry")
-    codec = Codec.of(deliver, context_types=(Context,), kind=definition, limit=_ARGUMENTS_LIMIT)
-    return Handler(definition, codec, deliver)

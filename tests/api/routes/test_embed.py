@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -122,8 +123,7 @@ async def test_an_embed_token_opens_no_other_route(make_rest: Callable[..., Rest
                 continue
             method = next(iter(route.methods or ()))
             path = route.path.replace(":path}", "}")
-            named = ("name", "kind", "worker", "token_id", "operation_id", "rule_id", "key", "fingerprint", "view_id")
-            names = dict.fromkeys(named, "1")
+            names = dict.fromkeys(re.findall(r"{(\w+)}", path), "1")
             names |= {"job_id": job["id"], "workflow_id": ids.encode_workflow(1)}
             answer = await client.request(method, path.format(**names))
             assert answer.status_code in (401, 422), (method, path, answer.text)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import block_for, busy_for, eventually, in_time, let_others_run, until_cancelled
+from tests.waiting import PATIENCE, block_for, busy_for, eventually, in_time, let_others_run, until, until_cancelled
 
 from rowlock import (
     ConfigurationError,
@@ -456,13 +456,14 @@ async def test_a_thread_that_waits_for_a_lock_can_be_stopped(app: Rowlock, sql: 
 
 
 async def test_a_thread_hears_at_its_next_word_that_its_lock_is_lost(app: Rowlock, sql: Raw) -> None:
-    go, heard = threading.Event(), list[str]()
+    begun, go, heard = threading.Event(), threading.Event(), list[str]()
 
     @app.job(retry=Retry(attempts=1))
     def work(ctx: SyncContext) -> None:
         with ctx.lock("edition", 7):
             ctx.progress(1)
-            assert go.wait(20)
+            begun.set()
+            assert go.wait(PATIENCE)
             try:
                 for _ in range(1000):
                     block_for(0.01)
@@ -473,7 +474,7 @@ async def test_a_thread_hears_at_its_next_word_that_its_lock_is_lost(app: Rowloc
 
     async with app.worker():
         job = await work.enqueue()
-        await eventually(lambda: sql.fetchval(HELD, EDITION))
+        await until(begun.is_set)
         await break_connections(sql)
         go.set()
         await finished(app, job.id, State.FAILED)

@@ -140,6 +140,7 @@ class Job(_ReadOnly):
             ("manage_schedules", "Can manage schedules"),
             ("view_audit", "Can read the audit"),
             ("manage_tokens", "Can manage tokens and roles"),
+            ("manage_webhooks", "Can manage webhooks"),
         )
 
     @override

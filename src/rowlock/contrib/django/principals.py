@@ -29,6 +29,7 @@ PERMISSIONS: Final = {
     "rowlock.manage_schedules": (Permission.SCHEDULES_MANAGE,),
     "rowlock.view_audit": (Permission.AUDIT_READ,),
     "rowlock.manage_tokens": (Permission.TOKENS_MANAGE,),
+    "rowlock.manage_webhooks": (Permission.WEBHOOKS_MANAGE,),
 }
 """What each permission of Django's allows in Rowlock. Superusers have all of them."""
 

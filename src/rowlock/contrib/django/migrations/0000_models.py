@@ -40,6 +40,7 @@ class Migration(migrations.Migration):
                     ("manage_schedules", "Can manage schedules"),
                     ("view_audit", "Can read the audit"),
                     ("manage_tokens", "Can manage tokens and roles"),
+                    ("manage_webhooks", "Can manage webhooks"),
                 ),
             },
         ),

@@ -66,7 +66,7 @@ TESTED_ELSEWHERE: Final = {
     "flow/worker/test_stopping.py": "desk/job_orders flow/worker/slots flow/run/attempt",
     "desk/test_stats.py": "desk/current_load",
     "flow/locks/test_process_locks.py": "desk/locks flow/locks/context_managers store/connections/lock_session",
-    "webhooks/test_delivery.py": "webhooks/message",
+    "webhooks/test_delivery.py": "webhooks/handler webhooks/message",
     "webhooks/test_http_post.py": "webhooks/addresses",
     "desk/test_bulk.py": "desk/operation_driver desk/operations",
     "desk/test_schedules.py": "desk/schedule_fire",

@@ -39,7 +39,7 @@ def delivery_handler(
         kind: str = "",
         state: str = "",
         attempt: int = 0,
-    ) -> object:
+    ) -> Any:  # noqa: ANN401 - read by pydantic's core alone, without pydantic
         from rowlock.webhooks.delivery import Deliveries, Event  # noqa: PLC0415 - see the top
 
         event = Event.of(job, fence, kind, state, attempt, at) if job else None

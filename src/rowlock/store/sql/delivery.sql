@@ -2,7 +2,7 @@
 -- and the process that gets it claims the job by id, like any worker. So a message too many runs nothing twice, and one that
 -- was lost is sent again.
 
--- fragment: told
+-- fragment: has_message
 -- A message was sent for this stay in the queue (its fence), after the job was due, and not too long ago.
 EXISTS (SELECT 1 FROM {schema}.job_deliveries d
         WHERE d.job_id = j.id AND d.fence = j.fence AND d.delivered_at >= j.run_after AND d.again_at > clock_timestamp())
@@ -32,7 +32,7 @@ WITH due AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT j.id, j.fence, j.run_after FROM {schema}.jobs j
     WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
-      AND j.run_after >= p.lo AND j.run_after <= statement_timestamp() AND NOT {told}
+      AND j.run_after >= p.lo AND j.run_after <= statement_timestamp() AND NOT {has_message}
     ORDER BY j.run_after, j.id LIMIT :most::integer) AS h
   LIMIT :most::integer),
 {reserved}
@@ -42,7 +42,7 @@ WITH due AS MATERIALIZED (
 WITH due AS MATERIALIZED (
   SELECT j.id, j.fence, j.kind, j.priority, j.run_after, u.carrier
   FROM unnest(:ids::bigint[], :carriers::text[]) AS u(id, carrier) JOIN {schema}.jobs j ON j.id = u.id
-  WHERE j.state = 'queued' AND j.run_after <= statement_timestamp() AND NOT {told}),
+  WHERE j.state = 'queued' AND j.run_after <= statement_timestamp() AND NOT {has_message}),
 {reserved}
 
 -- name: undelivered
@@ -51,13 +51,13 @@ WITH due AS MATERIALIZED (
 SELECT h.id, k.kind FROM unnest(:kinds::text[], :mosts::integer[]) AS k(kind, most)
 CROSS JOIN LATERAL (
   SELECT j.id, j.priority, j.run_after FROM {schema}.jobs j
-  WHERE j.state = 'queued' AND j.kind = k.kind AND j.run_after <= statement_timestamp() AND NOT {told}
+  WHERE j.state = 'queued' AND j.kind = k.kind AND j.run_after <= statement_timestamp() AND NOT {has_message}
   ORDER BY j.priority DESC, j.run_after, j.id LIMIT k.most) AS h
 ORDER BY h.priority DESC, h.run_after, h.id
 
 -- name: delivery_load
 -- How many jobs of these kinds have a message out or run: a lane with a limit gets no more messages than it has room for.
-SELECT (SELECT count(*) FROM {schema}.jobs j WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND {told})
+SELECT (SELECT count(*) FROM {schema}.jobs j WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND {has_message})
      + (SELECT count(*) FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = :lane::text) AS taken
 
 -- name: delivered

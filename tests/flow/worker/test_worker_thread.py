@@ -92,7 +92,7 @@ def gunicorn(folder: Path, url: str, *words: str, start: str = START, **environ:
 
 
 def pids(sql: psycopg.Connection[Any]) -> set[int]:
-    return {row[0] for row in sql.execute("SELECT pid FROM workers")}
+    return {row[0] for row in sql.execute("SELECT pid FROM workers WHERE state <> 'gone'")}
 
 
 async def job_of(host: Host, sql: psycopg.Connection[Any], number: int) -> int:

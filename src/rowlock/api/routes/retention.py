@@ -33,7 +33,11 @@ async def list_retention(desk: CurrentDesk) -> RetentionRulesAnswer:
     return RetentionRulesAnswer(items=[RetentionAnswer.of(rule) for rule in await desk.retention.list()])
 
 
-@routes.patch("/retention/{kind:path}", needs=Permission.WORKERS_MANAGE, problems=("kind-not-found", "invalid-option"))
+@routes.patch(
+    "/retention/{kind:path}",
+    needs=Permission.WORKERS_MANAGE,
+    problems=("kind-not-found", "not-found", "invalid-option"),
+)
 async def set_retention(
     desk: CurrentDesk, kind: Kind, change: RetentionChange, state: FinalState = "*"
 ) -> RetentionAnswer:
@@ -41,7 +45,7 @@ async def set_retention(
     return RetentionAnswer.of(await desk.retention.set(kind, change.keep, state=state))
 
 
-@routes.delete("/retention/{kind:path}", needs=Permission.WORKERS_MANAGE, problems=("invalid-option",))
+@routes.delete("/retention/{kind:path}", needs=Permission.WORKERS_MANAGE, problems=("not-found", "invalid-option"))
 async def reset_retention(desk: CurrentDesk, kind: Kind, state: FinalState = "*") -> RetentionResetAnswer:
     """Take back what was set: the time of the code counts again."""
     rule = await desk.retention.reset(kind, state=state)

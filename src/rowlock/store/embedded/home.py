@@ -8,6 +8,7 @@ containers forbid those by default, and they are where root is most common; chan
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -94,7 +95,8 @@ def prepare(home: Home) -> None:
     if home.user is not None:
         (home.path / "origin").write_text(f"{home.requested}\n")
     else:
-        (home.path / ".gitignore").write_text("*\n")  # a database is never meant to be committed
+        with contextlib.suppress(OSError):  # a full disk is reported by the server's own files
+            (home.path / ".gitignore").write_text("*\n")  # a database is never meant to be committed
 
 
 def sockets(home: Home) -> Path:

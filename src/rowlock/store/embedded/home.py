@@ -27,7 +27,7 @@ from rowlock.store.embedded.keeper import PORT
 ROOT_HOMES = Path("/var/lib/rowlock")
 SERVER_USERS = ("rowlock", "postgres", "nobody")  # who runs root's server: the first that exists
 SOCKET_LIMIT = 103  # bytes of a socket's path: 107 on Linux, 103 on macOS
-DISK_FULL = ("No space left on device", "Disk quota exceeded")
+DISK_FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
 INSTEAD = "Choose another folder, or set ROWLOCK_DATABASE_URL to use a PostgreSQL of yours."
 
 

@@ -29,7 +29,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-browser test-ui ui ui-dev chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -45,6 +45,7 @@ check: $(STAMP) check-ui ## lint, format check, types, import direction; of the 
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/django_migrations.py --check
 
 check-ui: $(STAMP) ## lint, format check and types of the dashboard alone
 	$(NPM) run lint
@@ -64,9 +65,22 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) $(UI) chromium ## run every test: make test, make test-slow, test-browser and test-ui in one
+test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser and test-ui in one, and test-django with Django 6
 	$(NPM) test
 	$(PYTEST) $(ARGS)
+	$(MAKE) test-django-here PYTHON=python3.13
+
+# The lock has Django 5.2 for Python 3.11 and the newest Django for later ones.
+DJANGO_TESTS := tests/contrib/django tests/docs/test_django.py
+test-django: ## run the tests with Django 5.2 (Python 3.11) and with Django 6 (Python 3.13)
+	$(MAKE) test-django-here PYTHON=python3.11
+	$(MAKE) test-django-here PYTHON=python3.13
+
+test-django-here: $(STAMP)
+	$(PYTEST) $(DJANGO_TESTS) $(ARGS)
+
+test-carriers: $(STAMP) brokers ## run tests/delivery/test_conformance.py: every carrier on real Redis and RabbitMQ servers, which it installs as root where they are missing
+	$(BIN)/pytest tests/delivery/test_conformance.py tests/delivery/test_faults.py $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest tests/browser $(ARGS)
@@ -84,11 +98,26 @@ $(UI): $(UI_SOURCES) tools/build_ui.py | $(STAMP)
 ui-dev: $(STAMP) ## the dashboard with hot reload, on a demo server (ROWLOCK_API=http://127.0.0.1:8000: on a server of yours)
 	$(BIN)/python tools/ui_dev.py $(ARGS)
 
+screenshots: $(STAMP) $(UI) chromium ## pictures of every page into docs/screenshots, from a demo (ARGS="--only jobs --look FOLDER")
+	PYTHONPATH=. $(BIN)/python tools/screenshots.py $(ARGS)
+
+bench-ui: $(STAMP) $(UI) chromium ## how fast pages open over a million jobs, in Chromium (ARGS="--jobs 100000": fewer)
+	$(BIN)/python -m bench.dashboard $(ARGS)
+
 chromium: # without a browser the tests fail and say what to install
 	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$ROWLOCK_TEST_CHROMIUM" || \
 		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 			apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 		echo "Chromium is missing: sudo apt-get install chromium, or set ROWLOCK_TEST_CHROMIUM to its path." >&2
+
+# Debian's packages would start a server each; policy-rc.d forbids that while they are installed.
+brokers: # without the servers the tests fail and say what to install
+	@{ command -v redis-server && test -x /usr/lib/rabbitmq/bin/rabbitmq-server; } >/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && test ! -e /usr/sbin/policy-rc.d && \
+			trap 'rm -f /usr/sbin/policy-rc.d' EXIT && printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && \
+			chmod +x /usr/sbin/policy-rc.d && apt-get -qq update && \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server rabbitmq-server >/dev/null; } || \
+		echo "Redis or RabbitMQ is missing: sudo apt-get install redis-server rabbitmq-server" >&2
 
 # Only the program is unpacked: the installed package would also start a server.
 promtool: ## get promtool, with which tests/docs tries the alerting rules, into .tools/ (Debian; no root needed)
@@ -125,9 +154,11 @@ bench: $(STAMP) ## measure Rowlock beside its peers (some hours; ARGS="--quick -
 bench-guard: $(STAMP) ## fail when Rowlock became a quarter slower, against a hand-written loop in the same run
 	$(BIN)/python -m bench.guard $(ARGS)
 
-demo: $(STAMP) ## see Rowlock work, on a database of its own (ARGS=--serve: and look at it in the dashboard)
-	$(if $(filter --serve,$(ARGS)),@$(MAKE) $(UI))
-	$(BIN)/rowlock demo $(ARGS)
+# Without ARGS it ends with a link: the dashboard stays for ten minutes. Not in CI, where nobody would look at it.
+LINGER := $(if $(CI),,--linger 10m)
+demo: $(STAMP) ## see Rowlock work, on a database of its own; leaves a link to the dashboard (ARGS=--serve: until Ctrl-C)
+	$(if $(CI),,@$(MAKE) $(UI) || echo "The dashboard could not be built; make ui says why. The demo works without it.")
+	$(BIN)/rowlock demo $(or $(ARGS),$(LINGER))
 
 format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

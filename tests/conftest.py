@@ -36,11 +36,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 HERE = Path(__file__).parent
 SLOW = {
+    "delivery/test_conformance.py": "starts and kills brokers and the processes behind them, for each carrier",
+    "delivery/test_faults.py": "loses and kills brokers while a thousand jobs wait and run",
     "torture": "kills, stops and starves worker processes and servers",
     "machine/test_machine.py": "thousands of random steps, each compared with an oracle",
     "fuzz": "hundreds of strange inputs for every door",
     "browser": "drives a real browser against real servers",
     "dashboard/pages": "opens every page of the dashboard in a real browser",
+    "dashboard/test_incidents.py": "stages five incidents with real workers and a real browser",
+    "dashboard/test_keyboard.py": "drives the dashboard in a real browser",
+    "dashboard/test_login.py": "as above",
+    "dashboard/test_network.py": "as above",
     "dashboard/test_shell.py": "walks through the dashboard in a real browser, and restarts its server",
     "bench": "runs the benchmark's scenes and installs an environment",
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
@@ -50,6 +56,7 @@ SLOW = {
     "cli/process/test_reload.py": "restarts worker processes when files change",
     "flow/executors/test_parent_killed.py": "kills a worker under each executor and waits until its job is rescued",
     "flow/worker/test_stalled.py": "waits until jobs that report nothing are given up, attempt by attempt",
+    "webhooks/test_worker_killed.py": "kills workers between the end of a job and its delivery, and waits for rescue",
     "typing/test_typing.py": "runs two type checkers over every example",
     "api/test_server.py": "starts and stops servers, without a database and behind proxies too",
     "api/routes/test_streams_trouble.py": "takes the database and the server from under open streams",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from rowlock.store.embedded import keeper
+from rowlock.store.embedded.binaries import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -95,3 +96,18 @@ async def fill(url: str, rows: str, *tables: str, stale: bool) -> None:
             await connection.execute(look)
     finally:
         await connection.close()
+
+
+async def psql(url: str, script: str) -> None:
+    """Run a script in a real psql, which stops at the first error."""
+    await client_program("psql", url, "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-f", "-", given=script)
+
+
+async def client_program(name: str, url: str, *options: str, given: str = "") -> str:
+    """What a program of PostgreSQL prints."""
+    server, pipe = chosen_server(), asyncio.subprocess.PIPE
+    program = (server.get("binaries") or locate(server["version"])) / name
+    process = await asyncio.create_subprocess_exec(str(program), url, *options, stdin=pipe, stdout=pipe, stderr=pipe)
+    printed, said = await process.communicate(given.encode())
+    assert (process.returncode, said.decode()) == (0, "")
+    return printed.decode()

@@ -47,6 +47,7 @@ def beating(worker: int, *held: Claim, look: bool = True) -> dict[str, Any]:
         "stuck": 0,
         "set_aside": None,
         "held": None,
+        "memory": None,
         "look": look,
         **claims,
     }

@@ -68,3 +68,13 @@ def test_proxies_are_networks_and_limits_are_above_zero() -> None:
     }.items():
         with pytest.raises(ConfigurationError, match=name):
             Settings.from_env({name: text})
+
+
+def test_an_installation_has_a_name_and_one_of_six_colours() -> None:
+    read = Settings.from_env({"ROWLOCK_INSTANCE": "production", "ROWLOCK_INSTANCE_COLOUR": "Red"})
+    assert (read.instance, read.instance_colour) == ("production", "red")
+    assert (Settings().instance, Settings().instance_colour) == (None, "grey")
+    with pytest.raises(ConfigurationError, match="expected one of grey, blue, green, amber, red, purple"):
+        Settings.from_env({"ROWLOCK_INSTANCE_COLOUR": "#f00"})
+    with pytest.raises(ConfigurationError, match="at most 40 printable characters"):
+        Settings.from_env({"ROWLOCK_INSTANCE": "x" * 41})

@@ -62,6 +62,9 @@ from rowlock.errors import (
     ViewExists,
     ViewNotFound,
     WaitTimeout,
+    WebhookFailed,
+    WebhookNotFound,
+    WebhookRefused,
     WorkerNotFound,
     WorkflowFailed,
     WorkflowNotFound,
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
     from rowlock.model.schedule import Schedule
     from rowlock.model.state import State
     from rowlock.model.times.window import Window
+    from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
     from rowlock.settings import Settings
     from rowlock.tasks import Enqueued, SyncTask, Task
@@ -138,6 +142,7 @@ _MODULES: Final = {
     "rowlock.model.schedule": ("Schedule",),
     "rowlock.model.state": ("State",),
     "rowlock.model.times.window": ("Window",),
+    "rowlock.model.webhook": ("NewWebhook", "Webhook", "WebhookDelivery"),
     "rowlock.model.workflow": ("StepView", "WorkflowPage", "WorkflowState", "WorkflowView"),
     "rowlock.settings": ("Settings",),
     "rowlock.tasks": ("Enqueued", "SyncTask", "Task"),
@@ -205,6 +210,7 @@ __all__ = [
     "LockView",
     "LogLine",
     "MissingExtra",
+    "NewWebhook",
     "Node",
     "NotAuthenticated",
     "Operation",
@@ -254,6 +260,11 @@ __all__ = [
     "ViewExists",
     "ViewNotFound",
     "WaitTimeout",
+    "Webhook",
+    "WebhookDelivery",
+    "WebhookFailed",
+    "WebhookNotFound",
+    "WebhookRefused",
     "Window",
     "WorkerNotFound",
     "Workflow",

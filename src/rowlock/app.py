@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 import rowlock
 from rowlock.bridge import Bridge, in_thread
+from rowlock.delivery.reception import Reception
+from rowlock.delivery.routes import Routes
 from rowlock.desk.access import Desk, DeskResources
 from rowlock.desk.app_desk import AppDesk
 from rowlock.desk.guard import Guard
@@ -34,7 +37,7 @@ from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
 from rowlock.flow.run.inject import plan_injection
 from rowlock.flow.run.middleware import fills_in_thread
-from rowlock.model import ids
+from rowlock.model import ids, webhook
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
@@ -43,6 +46,7 @@ from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
+from rowlock.store.driver import password as passwords
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
 
@@ -51,6 +55,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowlock.decorator import JobDecorator, NoContext
+    from rowlock.delivery.backend import Delivery
+    from rowlock.delivery.outbox import Outbox
+    from rowlock.delivery.routes import Carrier
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.failures import FailuresByCause
@@ -61,6 +68,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
@@ -68,12 +76,14 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.flow.enqueue.producer import EnqueueObserver
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.run.inject import Function
+    from rowlock.flow.worker.job_runner import JobRunner
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.worker import Worker
     from rowlock.flow.worker.worker_thread import WorkerThread
@@ -87,7 +97,10 @@ if TYPE_CHECKING:
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
+    from rowlock.model.webhook_rules import WebhookRules
+    from rowlock.store.driver.password import Password
     from rowlock.store.embedded import Embedded
+    from rowlock.store.replica import ReadReplica
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
@@ -130,8 +143,18 @@ class Rowlock:
         engine: object | None = None,
         schema: str | None = None,
         settings: Settings | None = None,
+        password: Password | None = None,
+        delivery: Carrier | Mapping[str, Carrier] | None = None,
     ) -> None:
-        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own.
+
+        password: a function, async or not, that is called for every new connection: for tokens of a cloud and
+        passwords that are rotated.
+        delivery: the carrier that brings jobs to the processes that run them, such as ArqDelivery(…); or one for each
+        lane, with "*" for all others. By default workers hear of jobs from PostgreSQL.
+        """
+        passwords.checked(password)
+        self._password = password
         if engine is not None:
             if database_url is not None:
                 message = "database_url and engine were both given. Pass one of them."
@@ -140,18 +163,33 @@ class Rowlock:
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.tasks: dict[str, BaseTask[..., object]] = {}
+        self.origin: Origin | None = None
+        """Where child processes import the application; None: Rowlock looks for the module that names it."""
         self._database: Database | None = None
+        self._replica: ReadReplica | None = None
         self._embedded: Embedded | None = None
         self._opening = threading.Lock()
         self._bridge = Bridge(warns=True)
         self._extensions = extensions = Extensions()
         self.handlers = extensions.handlers
         self._events = extensions.events
-        self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
+        reception = Reception(self.database, self.job_runner, self._read_job, self._bridge, self.close)
+        self._reception, self._routes = reception, Routes(delivery, reception, self.handlers)
+        self._producer = Producer(
+            self.database,
+            self._bridge,
+            extensions.enqueue_middleware,
+            self._events,
+            outbox=self._outbox,
+            may_carry=self._routes.may_carry,
+        )
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
+        self._resources = DeskResources(
+            self.database, self._producer.wakers.wake, self.submit, self._reads, self._webhook_rules
+        )
         self._own_desk = AppDesk(self._resources, self._bridge)
+        self._runner: JobRunner | None = None
 
     if not TYPE_CHECKING:  # a checker that sees this method believes in any name
 
@@ -195,6 +233,11 @@ class Rowlock:
         return self._own_desk.limits
 
     @property
+    def retention(self) -> Retention:
+        """How long finished jobs stay in this deployment."""
+        return self._own_desk.retention
+
+    @property
     def workers(self) -> Workers:
         """Look up and drain workers."""
         return self._own_desk.workers
@@ -233,6 +276,11 @@ class Rowlock:
     def views(self) -> SavedViews:
         """Look up, keep, change and delete saved searches."""
         return self._own_desk.views
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Look up, add, change, remove and test endpoints that are told of jobs."""
+        return self._own_desk.webhooks
 
     @property
     def system(self) -> System:
@@ -312,6 +360,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> JobDecorator: ...
     @suggests_options("app.job()", error=ConfigurationError, hints=_HINTS)
     def job(
@@ -339,6 +388,7 @@ class Rowlock:
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
+        delivery: Carrier | None = None,
     ) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
 
@@ -365,16 +415,24 @@ class Rowlock:
         rate            the rate, or rates, that limit how often jobs start; a function makes them of the arguments
         weight          how much of its rates one job uses
         fair            tenants take turns in a fair lane
+        delivery        the carrier of the kind and its hooks; by default that of its lane, or of Rowlock(delivery=…)
         """
-        options = {name: value for name, value in locals().items() if name not in ("self", "kind")}
+        options = {name: value for name, value in locals().items() if name not in ("self", "kind", "delivery")}
         if callable(kind):
             return self._declare(kind, None, options)
-        return functools.partial(self._declare, name=kind, options=options)
+        return functools.partial(self._declare, name=kind, options=options, delivery=delivery)
 
     def _declare(
-        self, function: Callable[..., object], name: str | None, options: Mapping[str, object]
+        self,
+        function: Callable[..., object],
+        name: str | None,
+        options: Mapping[str, object],
+        delivery: Carrier | None = None,
     ) -> BaseTask[..., object]:
         is_async = inspect.iscoroutinefunction(function)
+        if name == webhook.KIND:
+            message = f"The kind {name!r} is Rowlock's own: it sends webhooks. Choose another name."
+            raise ConfigurationError(message)
         definition = kind_of(checked_name(name or function.__name__), dict(options), is_async=is_async)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
@@ -394,6 +452,8 @@ class Rowlock:
         make = Task if is_async else SyncTask
         task: BaseTask[..., object] = make(handler, self._producer, self._own_desk, add_hook)
         self.tasks[definition.name] = task
+        if delivery is not None:
+            self._routes.add_kind(definition.name, delivery)
         return task
 
     def _hook(
@@ -433,6 +493,10 @@ class Rowlock:
         The part of a generator after its yield runs when they are written. Runs once per call, also of enqueue_many().
         """
         return self._extensions.add_enqueue_middleware(function)
+
+    def extend_once(self, name: str, /) -> None:
+        """For integrations: note that this one surrounds the application's jobs; ConfigurationError the second time."""
+        self._extensions.add_once(name)
 
     def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
         """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
@@ -482,9 +546,25 @@ class Rowlock:
             if self._database is None:
                 url = self.settings.database_url or self._start_embedded()
                 self._database = Database(
-                    url, schema=self.settings.schema, direct_url=self.settings.direct_url, pooled=self.settings.pooled
+                    url,
+                    schema=self.settings.schema,
+                    direct_url=self.settings.direct_url,
+                    pooled=self.settings.pooled,
+                    password=None if self._embedded else self._password,
                 )
             return self._database
+
+    def _reads(self) -> Database:
+        """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""
+        database = self.database()
+        if self.settings.replica_url is None:
+            return database
+        with self._opening:
+            if self._replica is None or self._replica.primary is not database:
+                from rowlock.store.replica import ReadReplica
+
+                self._replica = ReadReplica(database, self.settings.replica_url, max_lag=self.settings.replica_lag)
+            return self._replica
 
     def _start_embedded(self) -> str:
         from rowlock.store import embedded
@@ -501,17 +581,22 @@ class Rowlock:
         """Upgrade the schema to the version that this code needs; returns the migrations applied."""
         from rowlock.store.schema import migrate
 
-        return await migrate.upgrade(self.database().url, self.settings.schema)
+        return await migrate.upgrade(self.database())
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
         """For tests: use other settings, and the database they name, until the returned function is called.
 
         The database of before stays open and is used again afterwards.
         """
-        before = self._point_at(settings, None, None)
+        before, password = self._point_at(settings, None, None), self._password
+        self._password = None  # that of another server
+        # Jobs of a test reach no broker: the test drains them.
+        delivered, self._routes.enabled = self._routes.enabled, False
 
         def back() -> None:
+            self._routes.enabled = delivered
             self._point_at(*before)
+            self._password = password
 
         return back
 
@@ -541,9 +626,14 @@ class Rowlock:
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
+            if self._runner is not None:
+                await self._runner.close(after=None)
             await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
+            await asyncio.gather(*(carrier.close() for carrier in self._routes.carriers))
             await self._locks.close()
             await self._database.close()
+        if self._replica is not None:
+            await self._replica.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""
@@ -574,10 +664,15 @@ class Rowlock:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it."""
-        async with self.worker():
-            yield
-        await self.close()
+        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it.
+
+        With a lifespan of the host's own, or several applications: rowlock.contrib.asgi.lifespans().
+        """
+        try:
+            async with self.worker():
+                yield
+        finally:
+            await self.close()
 
     def start_worker(
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
@@ -593,12 +688,14 @@ class Rowlock:
         *,
         name: str | None = None,
         claims: bool = True,
+        upkeep_only: bool = False,
         handlers: Mapping[str, Handler] | None = None,
         replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only jobs for run_by_id().
 
+        upkeep_only: runs no job at all and does the upkeep for processes that do.
         handlers: a test's own, instead of the declared ones. Then no child process is started and, without claims, no
         heartbeat is sent.
         """
@@ -615,34 +712,70 @@ class Rowlock:
         if not tested:
             self._check_executors()
         origin = None if tested else self._origin()
+        claims = claims and not upkeep_only
         options = WorkerOptions(
             name,
             chosen,
             slots,
             self.settings.app_version or rowlock.__version__,
             claims,
+            upkeep_only,
             origin,
             alone=tested and not claims,
             supervisor=supervisor,
         )
-        database = self.database()
+        database, outbox = self.database(), self._outbox()
+        # A process that runs what a carrier brings is a worker like any other, upkeep included.
+        keeps_up = claims or upkeep_only or (outbox is not None and not tested)
         set_aside = SetAside(logging.getLogger("rowlock.worker"))
-        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit, set_aside=set_aside)
+        scope = _empty_scope if upkeep_only else self.worker_scope
+        upkeep = DutyRunner(
+            database,
+            self.settings,
+            Waker(database, outbox),
+            self._events,
+            self.submit,
+            set_aside=set_aside,
+            deliver=None if outbox is None else outbox.look_if_elected,
+        )
         return Worker(
             database,
-            self.handlers if handlers is None else handlers,
+            self._worker_handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
             producer=lambda: self._producer,
-            upkeep=upkeep if claims else None,
-            scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
+            upkeep=upkeep if keeps_up else None,
+            scope=declaring(self._own_desk.declared_schedules, scope) if keeps_up else scope,
             events=self._events,
             replacement=replacement,
             set_aside=set_aside,
+            outbox=outbox,
+            carried=self._routes.carries,
         )
 
+    def _outbox(self) -> Outbox | None:
+        """What tells carriers of jobs, for one event loop; None: PostgreSQL delivers every job."""
+        if not self._routes.active:
+            return None
+        from rowlock.delivery.outbox import Outbox
+
+        return Outbox(self.database, self._routes, self.handlers)
+
+    def _webhook_rules(self) -> WebhookRules:
+        from rowlock.model.webhook_rules import WebhookRules
+
+        return WebhookRules(self.settings.webhook_networks, self.settings.webhook_http)
+
+    @functools.cached_property
+    def _worker_handlers(self) -> Mapping[str, Handler]:
+        """The declared handlers, as they are at any time, and the one of webhooks, which no middleware surrounds."""
+        from rowlock.webhooks.handler import delivery_handler
+
+        own = delivery_handler(self.database, self._webhook_rules, user_agent=f"rowlock/{rowlock.__version__}")
+        return ChainMap(self.handlers, {own.name: own})
+
     def _origin(self) -> Origin | None:
-        return origin_of(self, self.handlers.values())
+        return self.origin or origin_of(self, self.handlers.values())
 
     def _check_executors(self) -> None:
         """Refuse or warn before the first job if an executor cannot do what its kind needs."""
@@ -659,20 +792,58 @@ class Rowlock:
                     kind.name,
                 )
 
+    def job_runner(self) -> JobRunner:
+        """What run_job() runs jobs with: one worker per event loop of this process."""
+        from rowlock.flow.worker.job_runner import JobRunner
+
+        with self._opening:
+            if self._runner is None:
+                self._runner = JobRunner(lambda: self.make_worker(claims=False))
+            return self._runner
+
     async def run_job(self, job_id: int | str) -> Job:
-        """Claim this job here and now and run it to its end; for carriers and tests."""
+        """Claim this job here and now and run it to its end; for carriers and tests.
+
+        All calls of a process share one worker, which is started by the first of them and stopped by close().
+        """
         number = ids.parse(job_id)
-        job = await self.jobs.get(number)
-        find_handler(self.handlers, job.kind)
-        worker = self.make_worker(claims=False)
-        await worker.start()
-        try:
-            ran = await worker.run_by_id(number)
-        finally:
-            await worker.stop()
+        ran = await self.job_runner().run(number)
         after = await self.jobs.get(number)
         if not ran:
-            why = "it is not due yet" if after.state is State.QUEUED else "only a queued job can be run"
+            why = (
+                "it is not due yet, or a limit holds it back"
+                if after.state is State.QUEUED
+                else "only a queued job can be run"
+            )
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
+
+    async def run_delivered(self, job_id: int | str) -> Job | None:
+        """For the process behind a QueueBackend: run the job that a message names.
+
+        None: the job has ended, runs elsewhere or cannot start now; then another message follows when it can.
+        """
+        return await self._reception.run(job_id)
+
+    def run_delivered_sync(self, job_id: int | str) -> Job | None:
+        """run_delivered() for blocking code, from any thread."""
+        return self._reception.run_sync(job_id)
+
+    @property
+    def carriers(self) -> list[Delivery]:
+        """The carriers of this application, that of PostgreSQL left out unless it was named."""
+        return list(self._routes.carriers)
+
+    async def _read_job(self, number: int) -> Job:
+        return await self.jobs.get(number)
+
+    def run_job_sync(self, job_id: int | str) -> Job:
+        """run_job() for blocking code, from any thread: the job runs on Rowlock's own event loop."""
+        return self._bridge.run(self.run_job(job_id))
+
+
+@contextlib.asynccontextmanager
+async def _empty_scope(_kinds: Collection[str] | None) -> AsyncIterator[Mapping[str, Any]]:
+    """The scope of a worker that runs no job: without lifespans and dependencies of the application."""
+    yield {}

@@ -39,6 +39,9 @@ RowlockError
 ├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
 ├── OperationNotFound         no such bulk operation
 ├── FailureGroupNotFound      no failures with that fingerprint
+├── WebhookNotFound           no webhook has that id
+├── WebhookRefused            the endpoint's address or scheme is not one that webhooks may reach
+├── WebhookFailed             an endpoint did not accept a message; its delivery is tried again
 ├── ViewNotFound              no saved view has that id
 ├── ViewExists                a saved view of that name exists
 ├── RuleNotFound              no such approval rule
@@ -264,6 +267,22 @@ class OperationNotFound(RowlockError):
 
 class FailureGroupNotFound(RowlockError):
     """No failures with that fingerprint, or the last one is longer ago than 31 days."""
+
+
+class WebhookNotFound(RowlockError):
+    """No webhook has that id, or it is another tenant's."""
+
+
+class WebhookRefused(RowlockError):
+    """The endpoint's address or scheme is not one that webhooks may reach; nothing was sent."""
+
+
+class WebhookFailed(RowlockError):
+    """An endpoint did not accept a message. status: of its answer, None: there was none."""
+
+    def __init__(self, message: str, status: int | None = None, retry_after: timedelta | None = None) -> None:
+        self.status, self.retry_after = status, retry_after
+        super().__init__(message)
 
 
 class ViewNotFound(RowlockError):

@@ -47,6 +47,7 @@ class Extensions:
         self.enqueue_middleware: list[EnqueueMiddleware] = []
         self.events = Events()
         self.scopes = WorkerScopes()
+        self._once: set[str] = set()
         self._plans: dict[str, InjectionPlan] = {}
         """By kind: how the parameters of its handler are filled."""
         self._loads: dict[str, Load] = {}
@@ -75,6 +76,13 @@ class Extensions:
         checked_enqueue_middleware(function)
         _append(self.enqueue_middleware, function)
         return function
+
+    def add_once(self, name: str) -> None:
+        """Refuse to be extended by the same function twice: every job would be traced or reported twice."""
+        if name in self._once:
+            message = f"{name}() was called for this application before. Call it once, where the application is made."
+            raise ConfigurationError(message)
+        self._once.add(name)
 
     @contextlib.contextmanager
     def override(self, provider: Function, replacement: Function) -> Iterator[None]:

@@ -13,6 +13,7 @@ from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.lane import Lane
 from rowlock.model.progress import log_level
 from rowlock.model.rate import Rate
+from rowlock.model.retention import rules_from_text
 from rowlock.model.size import size
 from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, current_names
 from rowlock.model.times.duration import duration
@@ -25,6 +26,9 @@ _OFF = frozenset({"0", "off", "false", "no"})
 _LANE = re.compile(r"[\w.*-]+")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
 _LONGEST_VERSION = 100
+_LONGEST_INSTANCE = 40
+INSTANCE_COLOURS = ("grey", "blue", "green", "amber", "red", "purple")
+"""Names, not codes: each is readable in both themes of the dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class Settings:
     """None: the embedded PostgreSQL in data_dir."""
     direct_url: str | None = field(default=None, repr=False)
     """Connection for LISTEN and locks, where database_url leads through a transaction pooler."""
+    replica_url: str | None = field(default=None, repr=False)
+    """Streaming replica on which the desk's searches and statistics are read. None: on the primary."""
+    replica_lag: timedelta = timedelta(seconds=10)
+    """A replica that is further behind is not read until it has caught up."""
     schema: str = "rowlock"
     data_dir: str = ".rowlock"
     worker: bool = True
@@ -67,13 +75,23 @@ class Settings:
     """Jobs after which a child process is replaced."""
     child_memory: int | None = None
     """Resident bytes above which an idle child process is replaced."""
+    retention: tuple[tuple[str, timedelta], ...] = ()
+    """Pairs of a final state, or *, and how long such jobs of all kinds are kept. None given: 7 days for all."""
     audit_keep: timedelta | None = timedelta(days=365)
     """Retention of audit entries. None: for ever."""
     job_logs: int = 20
     """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
+    webhook_networks: tuple[str, ...] = ()
+    """Private networks that webhooks may be sent to, such as 10.0.0.0/8; public addresses always may."""
+    webhook_http: bool = False
+    """True: webhooks may be sent over http, too."""
     app_version: str | None = None
     """Version of the application, which workers register under. None: that of Rowlock."""
+    instance: str | None = None
+    """Name of this installation, such as production: shown in the dashboard's top bar and titles."""
+    instance_colour: str = "grey"
+    """One of INSTANCE_COLOURS: what the name is shown on."""
     serve_token: str | None = None
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
@@ -164,6 +182,20 @@ def _app_version(text: str) -> str:
         message = f"expected at most {_LONGEST_VERSION} printable characters, such as 2026.11.3 or a commit"
         raise ValueError(message)
     return text
+
+
+def _instance(text: str) -> str:
+    if not text.isprintable() or len(text) > _LONGEST_INSTANCE:
+        message = f"expected at most {_LONGEST_INSTANCE} printable characters, such as production"
+        raise ValueError(message)
+    return text
+
+
+def _instance_colour(text: str) -> str:
+    if text.lower() not in INSTANCE_COLOURS:
+        message = f"expected one of {', '.join(INSTANCE_COLOURS)}"
+        raise ValueError(message)
+    return text.lower()
 
 
 def _serve_token(text: str) -> str:
@@ -273,6 +305,8 @@ _LANE_FIELDS: dict[str, Callable[[object], object]] = {
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_DATABASE_URL": ("database_url", str),
     "ROWLOCK_DIRECT_URL": ("direct_url", str),
+    "ROWLOCK_REPLICA_URL": ("replica_url", str),
+    "ROWLOCK_REPLICA_LAG": ("replica_lag", lambda text: duration(text, name="ROWLOCK_REPLICA_LAG")),
     "ROWLOCK_SCHEMA": ("schema", str),
     "ROWLOCK_DATA_DIR": ("data_dir", str),
     "ROWLOCK_WORKER": ("worker", _flag),
@@ -291,8 +325,13 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
+    "ROWLOCK_RETENTION": ("retention", rules_from_text),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_WEBHOOK_NETWORKS": ("webhook_networks", _networks),
+    "ROWLOCK_WEBHOOK_HTTP": ("webhook_http", _flag),
     "ROWLOCK_APP_VERSION": ("app_version", _app_version),
+    "ROWLOCK_INSTANCE": ("instance", _instance),
+    "ROWLOCK_INSTANCE_COLOUR": ("instance_colour", _instance_colour),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
     "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),

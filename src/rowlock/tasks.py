@@ -54,6 +54,7 @@ Args = Mapping[str, object] | Sequence[object]
 """The arguments of a call: by name, or in their order."""
 _EMPTY_BULK: Final = BulkReceipt((), ())
 _OPTIONS_OF_THE_KIND: Final = (
+    "delivery",
     "lane",
     "retry",
     "timeout",
@@ -360,7 +361,7 @@ class BaseTask(BoundTask[P, R]):
         approval             True or Approval(…): the job waits for approval; a call cannot waive the kind's
         rate                 the rate, or rates, that limit how often such jobs start
         weight               how much of its rates the job uses
-        connection           an asyncpg, psycopg or SQLAlchemy connection whose transaction the job joins
+        connection           an asyncpg, psycopg, SQLAlchemy or Django connection whose transaction the job joins
         session              a SQLAlchemy session whose transaction the job joins
         """
         if connection is not None and session is not None:
@@ -394,13 +395,10 @@ class KindSubmitter:
         made = await task.submit(args, options, connection)
         return made.id, made.what
 
-    async def committed(self, job_id: int, what: str) -> bool:
-        """Whether rowlock.testing has run the job, which is committed now, on the spot."""
-        observer = self._producer.observer
-        if observer is None or what == "kept":
-            return False
-        await observer.enqueued([job_id])
-        return True
+    @property
+    def runs_at_once(self) -> bool:
+        """Whether rowlock.testing runs jobs on the spot, as soon as they are committed."""
+        return self._producer.observer is not None
 
     async def encoded(self, kind: str, args: Args) -> Encoded:
         """Arguments as they are stored, checked by the kind's code if it is here."""

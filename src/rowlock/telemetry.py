@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError
-from rowlock.model import ids, redact
+from rowlock.model import ids, redact, trace_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +73,20 @@ class JobEnqueued(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobClaimed(AttemptEvent):
-    """This worker has claimed the job."""
+    """This worker has claimed the job. trace: the trace context that its enqueue stored, header to value."""
 
     name: ClassVar[str] = "job.claimed"
     waited: timedelta
+    trace: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchClaimed(Event):
+    """One claim has taken these jobs. seconds: from its start to the database's answer."""
+
+    name: ClassVar[str] = "batch.claimed"
+    jobs: Sequence[JobClaimed]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,15 @@ class JobLost(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchFlushed(Event):
+    """The database has answered one write of outcomes. jobs: the events of its attempts, each emitted after this."""
+
+    name: ClassVar[str] = "batch.flushed"
+    jobs: Sequence[AttemptEvent]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class JobRescued(JobEvent):
     """Upkeep has taken the job from a lost worker."""
 
@@ -225,7 +244,9 @@ class LoopBlocked(Event):
 EVENTS: Final[tuple[type[Event], ...]] = (
     JobEnqueued,
     JobClaimed,
+    BatchClaimed,
     JobStarted,
+    BatchFlushed,
     JobFinished,
     JobRetried,
     JobSnoozed,
@@ -284,17 +305,35 @@ class Events:
 
 CURRENT: Final[ContextVar[Row | None]] = ContextVar("rowlock_job", default=None)
 """The claimed row of the job whose handler is running here."""
+TRACED: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("rowlock_trace", default=None)
+"""trace_id and span_id of the span in which that handler is running, if a tracer made one."""
 
 
 def job_fields(row: Row) -> dict[str, object]:
-    """The fields of a log record about a job. job_id: the public id."""
-    return {
-        "job_id": ids.encode(row["id"]),
+    """The fields of a log record about a job: of the job, and of its trace if it has one."""
+    fields = {
+        **id_fields(row["id"]),
         "kind": row["kind"],
         "lane": row["lane"],
         "attempt": row["attempt"],
         "fence": row["fence"],
     }
+    traced = TRACED.get()
+    if traced is not None and CURRENT.get() is row:
+        return {**fields, **traced}
+    trace_id = trace_context.trace_id(row["meta"])
+    return fields if trace_id is None else {**fields, "trace_id": trace_id}
+
+
+def id_fields(number: int) -> dict[str, object]:
+    """The fields of a log record that name a job. job_id: the public id; job_number: the column jobs.id."""
+    return {"job_id": ids.encode(number), "job_number": number}
+
+
+def current_fields() -> dict[str, object]:
+    """The fields of the job whose handler is running here; empty outside of handlers."""
+    row = CURRENT.get()
+    return {} if row is None else job_fields(row)
 
 
 class JobLogFilter(logging.Filter):
@@ -305,11 +344,11 @@ class JobLogFilter(logging.Filter):
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add job_id (the public id), kind, lane, attempt and fence where the record has none of its own."""
+        """Add the fields of the job where the record has none of its own."""
         row = CURRENT.get()
         if row is not None:
             if redact.SECRET in row["args"]:
-                record.__dict__.update(without_secrets(_extra(record), row))
+                record.__dict__.update(without_secrets(extra_fields(record), row))
             for key, value in job_fields(row).items():
                 record.__dict__.setdefault(key, value)
         return True
@@ -343,8 +382,8 @@ _OWN_FIELDS: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message",
 """Fields that every record has."""
 
 
-def _extra(record: logging.LogRecord) -> dict[str, object]:
-    """The fields that were given as extra=."""
+def extra_fields(record: logging.LogRecord) -> dict[str, object]:
+    """The fields of a record that were given as extra=, or added by a filter."""
     return {key: value for key, value in record.__dict__.items() if key not in _OWN_FIELDS}
 
 

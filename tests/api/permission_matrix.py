@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.factories import rate
 
 from rowlock import Rate
-from rowlock.api import sse
 from rowlock.api.route_permissions import RoutePermissions
+from rowlock.api.streaming import sse
 from rowlock.model import ids, json_output
 from rowlock.model.access import ALL, Permission, Principal
 
@@ -45,9 +45,14 @@ BODIES: Final[dict[str, object]] = {
     "set_rate": {"amount": 3},
     "pause_rate": {"lasting": 3},
     "add_rule": {"kind": "pay"},
+    "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
+    "create_webhook": {"url": "https://example.com/"},
+    "change_webhook": {"enabled": False},
+    "rotate_webhook": {},
     "create_token": {"name": "ci", "permissions": ["tokens:manage"]},
+    "grant_role": {"subject": "bob"},
     "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
     "change_schedule": {"overlap": "skip"},
     "backfill_schedule": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T02:00:00Z"},
@@ -60,6 +65,7 @@ CASES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("add_rule", "beyond one's own tenant"): {"tenant": None},
     ("create_schedule", "for another tenant"): {"body": {"tenant": "globex"}},
     ("create_token", "for another subject or tenant"): {"body": {"tenant": "globex"}},
+    ("create_webhook", "for another tenant, or all"): {"body": {"tenant": "globex"}},
     ("create_view", "for a shared view"): {"body": {"shared": True}},
     ("change_view", "for a shared view"): {"shared": True},
     ("delete_view", "for a shared view"): {"shared": True},
@@ -79,6 +85,8 @@ WITHOUT_SCOPE: Final = frozenset(
         "get_references",
         "export_audit",
     }
+    | {"create_webhook", "change_webhook", "list_deliveries"}
+    | {"set_retention", "reset_retention"}
     | {"get_doctor", "list_failures", "get_failure", "mute_failure", "unmute_failure"}
 )
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
@@ -185,6 +193,11 @@ class World:
         if "{job_id}" in case.path or "{workflow_id}" in case.path:
             names |= await self._job(case)
         names |= await self._other_things(case)
+        if "/retention/" in case.path:
+            names["kind"] = "*"
+        if "{webhook_id}" in case.path:
+            added = await app.webhooks.add("https://example.com/", tenant=TENANT)
+            names["webhook_id"] = str(added.webhook.id)
         body = BODIES.get(case.operation)
         if isinstance(body, dict):
             body = {**body, **how.get("body", {})}
@@ -194,6 +207,14 @@ class World:
             body = {"token": (await app.tokens.create("browser", roles=["user"])).text}
         path = case.path.replace(":path}", "}").format(**names)
         return {"url": f"http://door{path}", "json": body, "params": how.get("query")}
+
+    async def _role(self, case: Case) -> str:
+        """A principal gives and takes only what it holds itself."""
+        name = f"minor{next(self.numbers)}"
+        await self.rest.app.roles.set(name, ["tokens:manage"])
+        if case.operation == "revoke_role":
+            await self.rest.app.roles.grant("bob", name)
+        return name
 
     async def _other_things(self, case: Case) -> dict[str, str]:
         app, names = self.rest.app, dict[str, str]()
@@ -209,6 +230,8 @@ class World:
         if "{token_id}" in case.path:
             token = await app.tokens.create("old", permissions=["tokens:manage"], tenant=TENANT)
             names["token_id"] = token.token.id
+        if "{role}" in case.path:
+            names |= {"role": await self._role(case), "subject": "bob"}
         if "{view_id}" in case.path:
             names["view_id"] = await self.rest.store.value(
                 "INSERT INTO {s}.saved_views (owner, tenant, name, query, shared) VALUES ($1, $2, $3, '', $4) "

@@ -8,9 +8,10 @@ import pytest
 from tests.factories import rate
 
 from rowlock import Rate
-from rowlock.api import RowlockAPI, sse
+from rowlock.api import RowlockAPI
 from rowlock.api.auth import SessionAuth, TokenAuth
 from rowlock.api.routing import SAFE, Route
+from rowlock.api.streaming import sse
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
 
@@ -40,10 +41,15 @@ BODIES: dict[str, object] = {
     "set_rate": {"amount": 3},
     "pause_rate": {"lasting": 3},
     "add_rule": {"kind": "pay"},
+    "set_retention": {"keep": "3d"},
     "create_view": {"name": "mine"},
     "change_view": {"query": "state:failed"},
+    "create_webhook": {"url": "https://example.com/"},
+    "change_webhook": {"enabled": False},
+    "rotate_webhook": {},
     "log_in": {"token": "nonsense"},
     "create_token": {"name": "ci", "permissions": ["jobs:read"]},
+    "grant_role": {"subject": "bob"},
     "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
     "change_schedule": {"overlap": "skip"},
     "backfill_schedule": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
@@ -72,9 +78,12 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "kind": "greet",
         "worker": "w",
         "token_id": "none",
+        "role": "operator",
+        "subject": "bob",
         "operation_id": "1",
         "rule_id": "1",
         "view_id": "1",
+        "webhook_id": "1",
         "workflow_id": ids.encode_workflow(1),
         "key": "org:7",
         "fingerprint": "f00d",
@@ -96,6 +105,9 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rest.store.execute(
         "INSERT INTO {s}.failure_groups (fingerprint, tenant, kind, first_seen, last_seen) "
         "VALUES ('f00d', '', 'greet', now(), now())"
+    )
+    await rest.store.execute(
+        "INSERT INTO {s}.webhooks (url, kinds, states) VALUES ('https://example.com/', '{none}', '{failed}')"
     )
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
@@ -128,7 +140,7 @@ async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     job = await seeded(rest)
     picture = "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {s}.%s t"
     # The audit has a line for each refusal.
-    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "roles", "job_keys", "gates", "rates")
+    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "roles", "job_keys", "gates", "rates", "retention")
     before = [await rest.store.value(picture % table) for table in tables]
     reading = {Permission.READ, Permission.WORKERS_VIEW, Permission.AUDIT_READ}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:

@@ -188,6 +188,17 @@ async def test_a_job_is_shown_from_its_queue_to_its_end(world: World, browser: B
     await accessible(page)
 
 
+async def test_a_waiting_job_says_how_many_are_before_it(world: World, browser: Browser, tmp_path: Path) -> None:
+    await world.app.lanes.create("default", kinds=["*"])
+    first, job = [await world.cli.enqueue("count", step=str(tmp_path / "step"), total=1) for _ in range(2)]
+    page = await world.show_job(browser, job)
+    element = page.locator("rowlock-progress")
+    await expect(element).to_contain_text("1 job before it")
+    await accessible(page)
+    await world.app.jobs.cancel(first)
+    await expect(element).to_contain_text("next in line")
+
+
 async def test_how_a_job_ended_is_said(world: World, browser: Browser) -> None:
     failed = await world.cli.enqueue("explode")
     async with worker(world.cli):

@@ -29,15 +29,18 @@ NOWHERE = "postgresql://ada:horse@127.0.0.1:1/none"
         ("broken:app", "Importing 'broken' failed: ZeroDivisionError: division by zero"),
         ("unparsable:app", "Importing 'unparsable' failed: SyntaxError"),
         ("lacking:app", "No module named 'not_installed'"),
+        ("unset:app", "Importing 'unset' failed: KeyError: 'SHOP_TOKEN' ({folder}/unset.py, line 2)"),
     ],
 )
 async def test_a_bad_application_path_is_explained_in_one_message(cli: Cli, path: str, message: str) -> None:
     cli.folder.joinpath("broken.py").write_text("1 / 0\n")
     cli.folder.joinpath("unparsable.py").write_text("def\n")
     cli.folder.joinpath("lacking.py").write_text("import not_installed\n")
+    # Raised in Python's own library, which has no file to look at.
+    cli.folder.joinpath("unset.py").write_text("import os\nos.environ['SHOP_TOKEN']\n")
     answer = await cli("enqueue", "greet", "--app", path)
     assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
+    assert message.format(folder=cli.folder.resolve()) in answer.err
     assert answer.err.count("\n") == 1
 
 

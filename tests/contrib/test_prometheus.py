@@ -117,7 +117,7 @@ async def test_counters_and_histograms_have_the_types_and_names_that_prometheus_
 async def test_counters_survive_folds_and_restarts(app: Rowlock, store: Store, database_url: str) -> None:
     await some(store)
     before = await families(RowlockCollector(app))
-    await store.one("fold_counts", batch=100, series=100)
+    await store.one("fold_counts", only=None, batch=100, series=100)
     async with Rowlock(database_url) as another:
         after = await families(RowlockCollector(another))
     for name, family in before.items():

@@ -27,6 +27,9 @@ AXE: Final = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "a
 THEMES: Final = ("light", "dark")
 IN_TIME: Final = PATIENCE * 1000
 """Milliseconds that a page may take on a busy machine."""
+CUT_HEADINGS: Final = """[...document.querySelectorAll("th")]
+  .filter((each) => each.getClientRects().length && each.scrollWidth > each.clientWidth + 1)
+  .map((each) => each.textContent)"""
 PHONE: Final = {"width": 320, "height": 720}
 
 
@@ -82,8 +85,9 @@ class Visit:
         assert self.faults == []
 
     async def fits(self) -> None:
-        """The page is not wider than the window."""
+        """The page is not wider than the window, and no table squeezes a column until its heading is cut."""
         assert await self.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert await self.page.evaluate(CUT_HEADINGS) == []
 
     def note(self, message: ConsoleMessage) -> None:
         if "Content Security Policy" in message.text or "React" in message.text:

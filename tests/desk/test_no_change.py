@@ -24,6 +24,7 @@ TABLES = (
     "lanes",
     "gates",
     "rates",
+    "retention",
     "schedules",
     "roles",
     "role_grants",
@@ -66,6 +67,8 @@ CALLS: dict[str, Callable[[Desk, int], Awaitable[object]]] = {
     "lanes.drain": lambda d, _: d.lanes.drain("front"),
     "lanes.resume": lambda d, _: d.lanes.resume("front"),
     "lanes.create": lambda d, _: d.lanes.create("front"),
+    "retention.set": lambda d, _: d.retention.set("*", "3d"),
+    "retention.reset": lambda d, _: d.retention.reset("*"),
     "limits.set_gate": lambda d, _: d.limits.set_gate("g", limit=4, fifo=True),
     "limits.set_rate": lambda d, _: d.limits.set_rate("r", "10/s"),
     "limits.pause": lambda d, _: d.limits.pause("r", until=LATER),
@@ -152,6 +155,7 @@ async def test_a_change_and_its_line_in_the_audit_are_one_transaction(desk: Stag
     await desk.app.roles.set("spare", ["jobs:read"])
     await desk.app.roles.grant("bo", "spare")
     await desk.app.limits.pause("r", "1h")
+    await desk.app.retention.set("*", "9d")
     await desk.app.lanes.set("front", max_total=2)
     await desk.store.execute("ALTER TABLE {s}.audit ADD CONSTRAINT closed CHECK (false) NOT VALID")
     before, asked = await picture(desk), desk.app.desk(ROOT)

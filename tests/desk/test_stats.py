@@ -204,7 +204,7 @@ async def test_failures_that_end_last_do_not_distort_the_rate(desk: Desk) -> Non
 async def test_every_end_counts_however_many_there_are(desk: Desk) -> None:
     await some_of_each(desk)
     await history(desk, 6_000)
-    await desk.store.one("fold_counts", batch=10_000, series=2_000)
+    await desk.store.one("fold_counts", only=None, batch=10_000, series=2_000)
     (found,) = await desk.app.stats.failures()
     assert (found.ended, found.failed, found.rate) == (Count(6_003), Count(1), 1 / 6_003)
     assert found.last_failed_id is not None

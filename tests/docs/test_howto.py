@@ -69,6 +69,18 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         await page.close()
 
 
+async def test_delivery(database_url: str) -> None:
+    page = Page("delivery.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.printed) == 4
+        assert "rowlock.run_job" in page.names["celery_app"].tasks
+        assert page.names["WorkerSettings"].max_jobs == 20
+    finally:
+        await page.close()
+
+
 async def test_locks(database_url: str) -> None:
     page = Page("locks.md", database_url)
     await page.run()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from django.conf import settings
 from django.http import Http404, HttpRequest
+from tests.django_project import set_up
 from tests.docs.page import HOWTO, Page
 
 from rowlock.api.routes.embed import elements_module
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def test_the_addresses_of_the_page_give_tokens_to_the_right_people(database_url: str) -> None:
-    settings.configure()
+    set_up()
     page = Page("progress_in_your_ui.md", database_url)
     await page.run()
     try:

@@ -45,6 +45,7 @@ LEFT_OUT: Final = {
     ("dev",): "runs until it is stopped",
     ("worker",): "runs until it is stopped",
     ("serve",): "runs until it is stopped",
+    ("mcp",): "runs until its client hangs up",
     ("top",): "runs until it is stopped",
     ("jobs", "watch"): "runs until every job is final",
     ("schema", "upgrade"): "the schema is what the others stand on",

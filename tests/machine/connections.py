@@ -22,8 +22,8 @@ IMPATIENT: Final = "15ms"
 _KEPT: Final = ("migrations", "schema_steps", "duties", "retention", "roles")
 # Everything an example may leave behind, and what every example begins with. One round trip.
 _FRESH: Final = """
-INSERT INTO {s}.lanes (name, max_total, stall_after)
-VALUES ('free', NULL, NULL), ('fair', NULL, NULL), ('capped', 2, '90 s');
+INSERT INTO {s}.lanes (name, kinds, max_total, stall_after)
+VALUES ('free', '{a,b}', NULL, NULL), ('fair', '{}', NULL, NULL), ('capped', '{c}', 2, '90 s');
 INSERT INTO {s}.gates (key, max_running, fifo) VALUES ('lane:capped', 2, false), ('g', 1, false), ('h', 2, true);
 INSERT INTO {s}.rates (key, amount, per, burst, sliding, tokens)
 VALUES ('r', 2, '60 s', 2, true, 0), ('k', 2, '60 s', 3, false, 3);
@@ -58,6 +58,7 @@ class MachineDatabase:
                 runner.run(db._prepare())
                 yield db
             finally:
+                runner.run(stores[0].database.close())
                 runner.run(stack.aclose())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -14,6 +14,7 @@ from hypothesis.stateful import rule
 from tests.factories import beating
 from tests.machine import upkeep
 from tests.machine.action import KINDS, Enqueue
+from tests.machine.askers import ASKERS, ORDERS, Ask, AskMany
 from tests.machine.bulk_enqueue import EnqueueMany
 from tests.machine.claim_writes import Finish, GiveBack, Guard, Report, Resume, Save, Settled
 from tests.machine.claims import PAIRS, ClaimIds, ClaimReleased, ClaimSome
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 NUMBER: Final = st.integers(0, 11)
 PEOPLE: Final = ("bob", "cat", "ann")
+TENANTS: Final = (None, "acme", "zeta")
 SPANS: Final = (7.0, 61.0, 61.0, 307.0, 3607.0)
 LIVE: Final = tuple(state for state in State if not state.is_final)
 FINAL: Final = tuple(state for state in State if state.is_final)
@@ -291,6 +293,26 @@ class Rules(Machine):
         job = self.job(a)
         if job is not None:
             self.perform(Reprioritise([job.id], 5 * (b % 2)))
+
+    # --- orders of principals ----------------------------------------------------------------------------------------
+
+    def enqueue_owned(self, a: int, b: int, c: int) -> None:
+        """Of somebody, for a tenant or for none, some of them to be approved."""
+        owner, approval = ("ann", "bob", "cat", None)[b % 4], (0, 0, 1, 5)[c // 3]
+        self.perform(Enqueue(NewJob(KINDS[a % 3], approval=approval, submitted_by=owner, tenant=TENANTS[c % 3])))
+
+    def ask(self, a: int, b: int, c: int) -> None:
+        """An order of a principal about any job, or about one that is not there."""
+        if self.held is not None:
+            return
+        job = self.job(a % 6)
+        self.perform(Ask(ASKERS[b % 6], ORDERS[c % 8], job.id if job and a < 11 else 10**9, (c // 8 + b // 6) * 5))
+
+    def ask_many(self, a: int, b: int, c: int) -> None:
+        if self.held is not None:
+            return
+        found = {job.id for n in range(1 + c % 4) if (job := self.job(a + n))}
+        self.perform(AskMany(ASKERS[b % 6], sorted(found | ({10**9} if c == 11 else set()))))
 
     # --- time and upkeep ---------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.snapshot import Snapshot
+    from tests.machine.snapshot import Job, Snapshot
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,23 @@ class Approve(_Ordered):
     def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({i: ((Verb.APPROVE,), STAYS) for i, refused in answer.items() if refused is None}, self.sides)
 
+    def refusal(self, was: Job, before: Snapshot, memory: Memory) -> str | None:
+        """Why the approval does not count; None: it does."""
+        four = was.approval & 4
+        return (
+            "late" if was.answer_by is not None and was.answer_by <= before.now
+            else "own" if four and was.submitted_by in (None, self.by)
+            else "edited" if four and self.by in memory.edited.get(was.id, ())
+            else "again" if self.by in (was.approvers or ())
+            else None
+        )  # fmt: skip
+
     @override
     def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, State.PENDING))
         for job_id, refused in answer.items():
             was, now = before.jobs[job_id], after.jobs[job_id]
-            four = was.approval & 4
-            assert refused == (
-                "late" if was.answer_by is not None and was.answer_by <= before.now
-                else "own" if four and was.submitted_by in (None, self.by)
-                else "edited" if four and self.by in memory.edited.get(job_id, ())
-                else "again" if self.by in (was.approvers or ())
-                else None
-            ), (refused, was)  # fmt: skip
+            assert refused == self.refusal(was, before, memory), (refused, was)
             if refused is None:
                 enough = len(was.approvers or ()) >= was.approval >> 3
                 assert now.state is (State.QUEUED if enough else State.PENDING)

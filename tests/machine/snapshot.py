@@ -25,7 +25,7 @@ SELECT json_build_object(
      'runs', j.attempt + j.losses + j.refunds + coalesce(j.runs_before, 0),
      'refunds', j.refunds, 'claimed_by', j.claimed_by, 'lane', j.lane,
      'gate_key', j.gate_key, 'gate_place', j.gate_place, 'approval', j.approval, 'approvers', j.approvers,
-     'submitted_by', j.submitted_by, 'cancelling', j.cancel_requested, 'unique_key', j.unique_key,
+     'submitted_by', j.submitted_by, 'tenant', j.tenant, 'cancelling', j.cancel_requested, 'unique_key', j.unique_key,
      'unique_scope', j.unique_scope, 'workflow', j.workflow_id, 'rates', j.rate_keys,
      'rate_turn', j.rate_turn IS TRUE,
      'weight', coalesce(j.rate_weight, 1), 'refs', j.refs, 'tags', j.tags, 'schedule', j.meta ->> 'schedule',
@@ -94,6 +94,7 @@ class Job:
     approval: int
     approvers: list[str] | None
     submitted_by: str | None
+    tenant: str | None
     cancelling: bool
     unique_key: str | None
     unique_scope: str | None

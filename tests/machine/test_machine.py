@@ -64,6 +64,13 @@ class Answered(Arrangements):
     )
 
 
+class Asked(Arrangements):
+    """Orders of principals with and without the right to give them."""
+
+    asked: Final = {"enqueue_owned": 6, "ask": 12, "ask_many": 3}
+    step = step_of(asked | {"claim_some": 4, "claim_one": 2, "finish": 3, "give_back": 1, "answer": 1, "advance": 1})
+
+
 class Limited(Arrangements):
     """Places at gates and lanes, and turns of rates."""
 
@@ -112,7 +119,7 @@ class Scheduled(Arrangements):
     step = step_of(fired | locks | {"claim_some": 3, "finish": 2, "give_back": 1, "cancel": 1, "prune": 1})
 
 
-MACHINES: Final = (Lives, Keyed, Answered, Limited, Composed, Together, Fair, Scheduled)
+MACHINES: Final = (Lives, Keyed, Answered, Asked, Limited, Composed, Together, Fair, Scheduled)
 
 
 @pytest.mark.timeout(0 if LONG else 180)

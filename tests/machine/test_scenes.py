@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.databases import fresh
+from tests.machine.claims import ClaimSome
 from tests.machine.composed_rules import Arrangements
 from tests.machine.connections import MachineDatabase
 from tests.machine.job_rules import step_of
@@ -449,3 +450,99 @@ def test_a_process_that_waits_for_a_lock_is_not_taken_for_gone(machine: Scripted
     machine.lose_locker(0, 0, 0)
     assert machine.db.done["PruneLocks"] == 1
     assert len(machine.snapshot.locks) == 2
+
+
+# --- orders of principals --------------------------------------------------------------------------------------------
+
+ANN, BOB, CAT, DAN, EVE, FAY = range(6)
+"""Places in ASKERS."""
+CANCEL, STOP, APPROVE, REJECT, RETRY, REPRIORITISE, EDIT, DELETE = range(8)
+"""Places in ORDERS."""
+
+
+def test_a_principal_without_a_tenant_orders_its_own_jobs_and_no_others(machine: Scripted) -> None:
+    machine.enqueue_owned(0, ANN, 0)
+    machine.enqueue_owned(0, BOB, 0)
+    machine.enqueue_owned(0, ANN, 1)
+    for job in range(3):
+        machine.ask(job, ANN, CANCEL)
+    assert machine.states() == [State.CANCELLED, State.QUEUED, State.QUEUED]
+
+
+def test_a_principal_of_a_tenant_orders_the_jobs_of_that_tenant(machine: Scripted) -> None:
+    for tenant in range(3):
+        machine.enqueue_owned(0, ANN, tenant)
+    for job in range(3):
+        machine.ask(job, BOB, STOP)
+    assert machine.states() == [State.QUEUED, State.CANCELLED, State.QUEUED]
+
+
+def test_many_jobs_are_cancelled_only_where_the_principal_may(machine: Scripted) -> None:
+    for tenant in range(3):
+        machine.enqueue_owned(2, ANN, tenant)
+        machine.enqueue_owned(1, ANN, tenant)
+    machine.ask_many(0, FAY, 11)
+    assert set(machine.states()) == {State.QUEUED}
+    machine.ask_many(0, EVE, 11)
+    machine.ask_many(2, EVE, 11)
+    # The tenant's jobs of both kinds; of other tenants those in the lane that jobs:read_all names.
+    assert machine.states() == [
+        State.CANCELLED,
+        State.QUEUED,
+        State.CANCELLED,
+        State.CANCELLED,
+        State.CANCELLED,
+        State.QUEUED,
+    ]
+
+
+@pytest.mark.parametrize("order", [CANCEL, EDIT])
+def test_an_order_reaches_the_kinds_and_lanes_of_its_scope(machine: Scripted, order: int) -> None:
+    for kind in range(3):
+        machine.enqueue_owned(kind, CAT, 2)
+    before = machine.snapshot.jobs
+    for job in range(3):
+        machine.ask(job, DAN, order)
+        machine.ask(job, DAN + 6, order)
+    changed = [i for i, job in machine.snapshot.jobs.items() if job != before[i]]
+    assert changed == list(before)[: {CANCEL: 1, EDIT: 2}[order]]
+
+
+def test_a_running_job_is_in_the_scope_of_the_lane_that_claimed_it(machine: Scripted) -> None:
+    machine.enqueue_owned(0, CAT, 0)
+    machine.perform(ClaimSome(machine.worker(0), 1, "capped"))
+    assert machine.newest().lane == "capped"
+    machine.ask(0, DAN, REPRIORITISE)
+    machine.finish(0, 0, 0)
+    machine.ask(0, DAN, RETRY)
+    assert machine.newest().state is State.COMPLETED
+    machine.ask(0, CAT, RETRY)
+    assert machine.newest().state is State.QUEUED
+
+
+def test_nobody_approves_their_own_job(machine: Scripted) -> None:
+    machine.enqueue_owned(2, CAT, 6)
+    machine.ask(0, CAT, APPROVE)
+    assert machine.newest().state is State.PENDING
+    machine.ask(0, DAN, APPROVE)
+    assert machine.newest().state is State.QUEUED
+
+
+def test_nobody_approves_the_arguments_that_they_wrote(machine: Scripted) -> None:
+    machine.enqueue_owned(2, ANN, 8)
+    machine.ask(0, CAT + 6, EDIT)
+    assert machine.newest().args == {"n": 5}
+    machine.ask(0, CAT, APPROVE)
+    assert machine.newest().state is State.PENDING
+
+
+def test_a_job_is_deleted_by_those_who_may(machine: Scripted) -> None:
+    machine.enqueue_owned(1, ANN, 0)
+    machine.ask(0, ANN, DELETE)
+    machine.ask(0, ANN, CANCEL)
+    for who in (BOB, EVE, FAY):
+        machine.ask(0, who, DELETE)
+    assert machine.states() == [State.CANCELLED]
+    machine.ask(0, DAN, DELETE)
+    assert machine.states() == []
+    machine.ask(11, DAN, DELETE)

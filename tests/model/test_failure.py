@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typing_extensions import override
 
+from rowlock import JobFailed, Retry, Rowlock
 from rowlock.model.failure import MESSAGE_CHARACTERS, Failure, application_frame, error_fields, shortened
 
 
@@ -54,3 +56,35 @@ def test_the_frame_is_the_innermost_function_of_the_application() -> None:
     foreign = trace.replace("/tests/", "/site-packages/")
     assert application_frame(foreign) is None
     assert application_frame("no traceback at all") is None
+
+
+async def test_the_trace_of_an_attempt_begins_in_the_handler(database_url: str) -> None:
+    async with Rowlock(database_url) as app:
+
+        @app.job(retry=Retry(attempts=1))
+        async def explode() -> None:
+            json.loads("{")
+
+        @app.job(retry=Retry(attempts=1))
+        def explode_in_a_thread() -> None:
+            json.loads("{")
+
+        async with app.worker():
+            for name, task in (("explode", explode), ("explode_in_a_thread", explode_in_a_thread)):
+                job = await task.enqueue()
+                with pytest.raises(JobFailed):
+                    await job.wait(timeout=60)
+                trace = str(((await app.jobs.get(job.id)).errors or {})["traceback"])
+                first = next(line for line in trace.splitlines() if line.strip().startswith("File "))
+                assert first.strip().endswith(f"in {name}"), trace
+                assert "json/decoder.py" in trace
+
+
+def test_the_trace_of_an_error_inside_rowlock_is_kept_whole() -> None:
+    try:
+        shortened(7)  # type: ignore[arg-type]
+    except TypeError as error:
+        own = error.__traceback__
+        assert own is not None
+        trace = str(error_fields(error.with_traceback(own.tb_next), frozenset())["traceback"])
+    assert "in shortened" in trace

@@ -43,6 +43,7 @@ ELSEWHERE: Final = {
     "failures.sql": "groups of failures: one call at a time, behind an advisory lock",
     "saved_views.sql": "one row per call, and no other lock",
     "testing.sql": "the test kit, in a database that nothing else uses",
+    "webhooks.sql": "one endpoint and its secrets per call, and no other lock; a delivery is a new row",
 }
 """Files whose statements share no row with the others."""
 ALONE: Final = {
@@ -329,6 +330,20 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "claim_pairs": cast("dict[str, Any]", one_by_one(1, {"default": 3}, probes)),
         "claim_fair": {**levels, "debts": [0.0] * len(levels["kinds"])},
         "claim_released": {"free": 5, "kinds": ["k"], "priorities": [0], "shares": [0], "lows": [rows.low]},
+        "reserve_started": {
+            "kinds": ["k"],
+            "priorities": [0],
+            "shares": [0],
+            "lows": [rows.low],
+            "carriers": ["c"],
+            "most": 100,
+            "unsent": _HOUR,
+        },
+        "reserve_ids": {"carriers": ["c"] * n, "unsent": _HOUR},
+        "delivered": {"again": _HOUR, "backend_job_ids": [None] * n},
+        "undeliver": {"after": _HOUR, "counts": True},
+        "elect_deliverer": {"name": "deliver a"},
+        "retention_order": {"keep": _HOUR},
         "register_pairs": {"kinds": ["k", "k", "k"]},
         "register_gates": {"keys": ["g1", "g2", "g3"]},
         "register_rates": {**rated, "slidings": [False] * 3},
@@ -366,7 +381,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "trim_logs": {"id": rows.middle("running")},
         "delete_job": {"id": rows.middle("final")},
         "signal_send": {"id": rows.middle("suspended"), "name": "s"},
-        "beat": {"state": "up", "held": None},
+        "beat": {"state": "up", "held": None, "memory": None},
         "worker_drain": {"id": None, "name": "w"},
         "lane_delete": {"name": "l2"},
         "lane_cap": {"name": "default"},

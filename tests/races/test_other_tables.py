@@ -12,6 +12,7 @@ from tests.factories import Store, opened
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.workflow_factory import Flow, S
 
+from rowlock.desk.failures import FailuresByCause
 from rowlock.errors import WriteRefused
 from rowlock.store.jobs import workers
 
@@ -55,6 +56,21 @@ class OtherTable:
 
 
 _LANE = "INSERT INTO {s}.lanes (name, kinds, max_total, rate) VALUES ('l{n}', '{k{n}}', 3, "
+_INCREMENT = (
+    "INSERT INTO {s}.count_increments (outcome, state, kind, lane, tenant, run_bucket, wait_bucket, n, run_seconds,"
+    " wait_seconds) VALUES ('', 'completed', '{n}', 'default', '', 0, 0, 1, 0, 0)"
+)
+_INCREMENTS_LEFT = "SELECT array_agg(kind) FROM {s}.count_increments"
+_COUNT_OF_4 = "count of 4 default completed run 0 wait 0 "
+_FAILURE = (
+    "INSERT INTO {s}.failure_increments (job_id, n, ended, fingerprint, kind, tenant)"
+    " VALUES ({n}, 1, true, 'f{n}', '{n}', '')"
+)
+_FAILURES_LEFT = "SELECT array_agg(kind) FROM {s}.failure_increments"
+_OLD_COUNT = (
+    "INSERT INTO {s}.counts_by_minute (since, kind, lane, tenant, outcome, state, measure, bucket, n, seconds)"
+    " VALUES (now() - interval '1 year', '{n}', '', '', 'completed', 'completed', 'run', 0, 1, 0)"
+)
 TABLES = {
     "silent workers": OtherTable(
         "registry",
@@ -180,6 +196,49 @@ TABLES = {
         "SELECT array_agg(kind) FROM {s}.pairs WHERE low_water IS NOT NULL",
         row="pair 4 0 0",
     ),
+    "increments": OtherTable("counts", "count_increments", "kind", _INCREMENT, _INCREMENTS_LEFT, row=_COUNT_OF_4),
+    "counts by minute": OtherTable("counts", "counts_by_minute", "kind", _INCREMENT, _INCREMENTS_LEFT, row=_COUNT_OF_4),
+    "counts in total": OtherTable("counts", "count_totals", "kind", _INCREMENT, _INCREMENTS_LEFT, row=_COUNT_OF_4),
+    "series": OtherTable("counts", "count_series", "kind", _INCREMENT, _INCREMENTS_LEFT, row=_COUNT_OF_4),
+    "failure groups": OtherTable("counts", "failure_groups", "kind", _FAILURE, _FAILURES_LEFT, row="failures of 4 "),
+    "failures of an hour": OtherTable(
+        "counts", "failures_by_hour", "fingerprint", _FAILURE, _FAILURES_LEFT, value="f{n}", row="failures of 4 "
+    ),
+    "old counts": OtherTable(
+        "counts",
+        "counts_by_minute",
+        "kind",
+        _OLD_COUNT,
+        "SELECT array_agg(kind) FROM {s}.counts_by_minute",
+        row="minute ",
+    ),
+    "old counts of hours": OtherTable(
+        "counts",
+        "counts_by_hour",
+        "kind",
+        _OLD_COUNT.replace("by_minute", "by_hour"),
+        "SELECT array_agg(kind) FROM {s}.counts_by_hour",
+        row="hour ",
+    ),
+    "old failure groups": OtherTable(
+        "counts",
+        "failure_groups",
+        "kind",
+        f"WITH old AS ({_OLD_COUNT}) INSERT INTO {{s}}.failure_groups"
+        " (fingerprint, tenant, kind, first_seen, last_seen)"
+        " VALUES ('f{n}', '', '{n}', '-infinity', now() - interval '1 year')",
+        "SELECT array_agg(kind) FROM {s}.failure_groups",
+        row="failure group f4",
+    ),
+    "old series": OtherTable(
+        "counts",
+        "count_totals",
+        "kind",
+        f"WITH old AS ({_OLD_COUNT.replace('by_minute', 'by_hour')}) INSERT INTO {{s}}.count_totals"
+        " VALUES ('{n}', '', '', 'completed', 'completed', 'run', 0, 1, 0, now() - interval '1 year')",
+        "SELECT array_agg(kind) FROM {s}.count_totals",
+        row="series 4",
+    ),
 }
 
 
@@ -256,23 +315,38 @@ async def test_workflows_are_repaired_beside_one_that_is_refused(database_url: s
         assert (await flows[VICTIM].states())["b"] == "queued"
 
 
-async def test_counts_that_are_refused_keep_neither_failure_groups_nor_old_counts(database_url: str) -> None:
+async def test_counts_that_cannot_be_told_apart_keep_neither_failure_groups_nor_old_counts(database_url: str) -> None:
     async with duty_runner(database_url) as desk, opened(database_url) as other:
         worker = await desk.store.worker()
         (claim,) = await desk.store.claim(worker, await desk.store.enqueue())
         await desk.store.complete(claim, state="failed")
+        await other.execute(_OLD_COUNT)
         await other.execute(
-            "INSERT INTO {s}.counts_by_minute (since, kind, lane, tenant, outcome, state, measure, bucket, n, seconds)"
-            " VALUES (now() - interval '3 days', 'old', '', '', 'completed', 'completed', 'none', 0, 1, 0)"
+            "CREATE OR REPLACE FUNCTION {s}.count_increment_name(p {s}.count_increments) RETURNS text LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'no name for it'; END $$"
         )
         async with refused_row(other, "count_increments", "kind", "k"):
-            with pytest.raises(WriteRefused, match="not this one"):
+            with pytest.raises(WriteRefused, match="no name for it"):
                 await desk.run("counts")
             assert await other.value("SELECT count(*) FROM {s}.count_increments") == 1
             assert await other.value("SELECT count(*) FROM {s}.failure_increments") == 0
-            assert await other.value("SELECT count(*) FROM {s}.counts_by_minute WHERE kind = 'old'") == 0
+            assert await other.value("SELECT count(*) FROM {s}.counts_by_minute") == 0
         await desk.run("counts")
         assert await other.value("SELECT count(*) FROM {s}.count_increments") == 0
+
+
+async def test_failures_are_read_while_one_of_their_rows_is_refused(database_url: str) -> None:
+    async with duty_runner(database_url) as desk, opened(database_url) as other:
+        for n in range(ROWS):
+            await other.execute(_FAILURE.replace("{n}", str(n)))
+        failures = FailuresByCause(lambda: desk.store.database)
+        async with refused_row(other, "failure_groups", "kind", VICTIM):
+            assert not (await failures.list()).groups
+            desk.hurry()
+            await desk.run("counts")
+            assert {group.kind for group in (await failures.list()).groups} == set("012345678") - {str(VICTIM)}
+        await _until_settled(desk, "counts")
+        assert len((await failures.list()).groups) == ROWS
 
 
 @pytest.mark.parametrize("table", ["signals", "waits"])

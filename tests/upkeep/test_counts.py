@@ -79,7 +79,7 @@ async def attempts_of_jobs(store: Store) -> Counter[str]:
 
 
 async def fold(store: Store) -> None:
-    while (await store.one("fold_counts", batch=FOLDED_AT_ONCE, series=MOST_SERIES))["folded"]:
+    while (await store.one("fold_counts", only=None, batch=FOLDED_AT_ONCE, series=MOST_SERIES))["folded"]:
         pass
 
 
@@ -282,10 +282,10 @@ async def test_two_folds_at_once_count_once(database_url: str) -> None:
         await one.complete(*await one.claim(await one.worker(), await one.enqueue()))
         transaction = one.connection.transaction()
         await transaction.start()
-        assert (await one.one("fold_counts", batch=10, series=10))["folded"] == 1
-        assert (await two.one("fold_counts", batch=10, series=10))["folded"] == 0
+        assert (await one.one("fold_counts", only=None, batch=10, series=10))["folded"] == 1
+        assert (await two.one("fold_counts", only=None, batch=10, series=10))["folded"] == 0
         await transaction.rollback()  # as if its process had died
-        assert (await two.one("fold_counts", batch=10, series=10))["folded"] == 1
+        assert (await two.one("fold_counts", only=None, batch=10, series=10))["folded"] == 1
         assert sum((await ends(two, "stats_totals")).values()) == 1
 
 
@@ -325,7 +325,7 @@ async def test_tenants_and_kinds_beyond_the_most_series_are_counted_as_others(de
     named = [("k", f"t{n}") for n in range(12)] + [(f"k{n}", "t") for n in range(6)]
     for kind, tenant in named:
         await store.complete(*await store.claim(worker, await store.enqueue(kind, tenant=tenant)))
-        await store.one("fold_counts", batch=100, series=12)
+        await store.one("fold_counts", only=None, batch=100, series=12)
     found = await ends(store, "count_totals")
     assert sum(found.values()) == len(named)
     assert {tenant for kind, _, tenant, _ in found if kind == "k"} == {*(f"t{n}" for n in range(9)), OTHER}

@@ -12,6 +12,7 @@ from tests.factories import Store, beating, opened
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
+from rowlock.model import ids
 from rowlock.store.rows.jobs import job_of
 from rowlock.upkeep.duties import DUTIES
 
@@ -243,6 +244,15 @@ async def test_two_thousand_lost_jobs_are_rescued_in_one_round_of_batches(desk: 
     assert await desk.store.value("SELECT count(*) FROM {s}.job_attempts") == 2000
 
 
+async def test_the_record_about_a_rescue_names_the_job(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    (job,) = await lost(desk.store)
+    assert await desk.run("rescue") == 1
+    (record,) = [each for each in caplog.records if "rescued" in each.getMessage()]
+    about = record.__dict__
+    assert (about["job_id"], about["job_number"]) == (ids.encode(job.job_id), job.job_id)
+    assert (about["kind"], about["state"], about["fence"]) == ("k", "queued", job.fence)
+
+
 async def test_a_rescued_holder_hands_its_place_on_and_hungry_workers_are_told(desk: Desk) -> None:
     await desk.store.gate("g", 1)
     await lost(desk.store, gate_key="g")
@@ -308,7 +318,7 @@ async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk
     await desk.store.execute("DELETE FROM {s}.workers WHERE name = 'dead'")
     await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() WHERE name = 'orphans'")
     assert (await desk.store.one("beat", **mine))["due"] == ["counts"]
-    await desk.store.one("fold_counts", batch=100, series=100)
+    await desk.store.one("fold_counts", only=None, batch=100, series=100)
     assert (await desk.store.one("beat", **mine))["due"] == []
     await desk.store.execute("INSERT INTO {s}.pairs (kind, priority, low_water) VALUES ('k', 0, now())")
     assert (await desk.store.one("beat", **mine))["due"] == ["sweep"]

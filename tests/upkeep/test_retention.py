@@ -172,3 +172,24 @@ async def test_two_prunes_at_once_are_harmless(store: Store) -> None:
         assert (await other.one("prune", kind="*", state="*", batch=2))["pruned"] == 2
         assert (await store.one("prune", kind="*", state="*", batch=2))["pruned"] == 0  # the rule is taken
     assert await prune(store) == 2
+
+
+async def test_a_rule_that_is_taken_back_leaves_its_jobs_to_the_wider_one(store: Store) -> None:
+    old = await finished(store, 8)
+    await store.fetch("retention_order", kind="k", state="*", keep=timedelta(days=90))
+    assert await prune(store) == 0  # and the wider rule's mark has passed the job
+    assert await left(store) == [old]
+    assert await store.fetch("retention_reset", kind="k", state="*") == []
+    assert await prune(store) == 1
+
+
+async def test_what_a_person_orders_counts_before_what_the_code_declares(store: Store) -> None:
+    await finished(store, 3)
+    await rule(store, "k", "*", 2)
+    await store.fetch("retention_order", kind="k", state="*", keep=timedelta(days=4))
+    await rule(store, "k", "*", 2)
+    await rule(store, "k", "*", 1)
+    assert await prune(store) == 0
+    (found,) = await store.fetch("retention_reset", kind="k", state="*")
+    assert (found["keep"], found["declared"]) == (timedelta(days=1), timedelta(days=1))
+    assert await prune(store) == 1

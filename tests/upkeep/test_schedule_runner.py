@@ -260,8 +260,9 @@ class Halting:
         await self.go_on.wait()
         return made
 
-    async def committed(self, job_id: int, what: str) -> bool:
-        return await self._submit.committed(job_id, what)
+    @property
+    def runs_at_once(self) -> bool:
+        return self._submit.runs_at_once
 
     async def encoded(self, kind: str, args: Any) -> Any:  # noqa: ANN401 - JSON
         return await self._submit.encoded(kind, args)

@@ -225,17 +225,19 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "one caller takes every stream",
-        "api/stream_limits.py",
+        "api/streaming/stream_limits.py",
         "        if self._open[caller] >= self.most_per_caller:\n",
         "        if False:\n",
-        ("tests/api/test_stream_limits.py::test_a_caller_and_all_callers_have_a_limit",),
+        ("tests/api/streaming/test_stream_limits.py::test_a_caller_and_all_callers_have_a_limit",),
     ),
     Mutation(
         "a stream that is over keeps its place",
         "api/routes/streams.py",
         "        place.release()\n",
         "",
-        ("tests/api/test_stream_limits.py::test_a_stream_that_ends_is_refused_or_never_begins_gives_its_place_back",),
+        (
+            "tests/api/streaming/test_stream_limits.py::test_a_stream_that_ends_is_refused_or_never_begins_gives_its_place_back",
+        ),
     ),
     Mutation(
         "a stream goes on with rights that were taken away",

@@ -16,6 +16,7 @@ _HELD: Final = "held by another transaction"
 _REFUSED: Final = "refused by a trigger"
 _RACES: Final = "tests/races/test_one_bad_row.py::test_"
 _FUNCTIONS: Final = migration("refused_row_warnings")
+_FOLDS: Final = migration("fold_in_parts")
 _FOLLOW: Final = migration("refused_rows")
 _OTHER: Final = "tests/races/test_other_tables.py::test_"
 _WORKER: Final = "tests/flow/worker/test_held_rows.py::test_"
@@ -98,7 +99,35 @@ MUTATIONS: Final = (
         "upkeep/counts.py",
         "            failures.append(error)\n",
         "            raise\n",
-        (f"{_OTHER}counts_that_are_refused_keep_neither_failure_groups_nor_old_counts",),
+        (f"{_OTHER}counts_that_cannot_be_told_apart_keep_neither_failure_groups_nor_old_counts",),
+    ),
+    Mutation(
+        "counts are moved only all together",
+        _FOLDS,
+        "WHERE p_only IS NULL OR {schema}.count_increment_name(x) = ANY (p_only) LIMIT p_batch",
+        "LIMIT p_batch",
+        (f"{_OTHER}a_refused_row_of_another_table_keeps_no_other",),
+    ),
+    Mutation(
+        "failures are moved into their groups only all together",
+        _FOLDS,
+        "WHERE p_only IS NULL OR {schema}.failure_increment_name(x) = ANY (p_only) LIMIT p_batch",
+        "LIMIT p_batch",
+        (f"{_OTHER}a_refused_row_of_another_table_keeps_no_other",),
+    ),
+    Mutation(
+        "old counts are deleted only all together",
+        "store/sql/upkeep.sql",
+        "AND (:only::text[] IS NULL OR 'minute ' || {count_name} = ANY (:only::text[])) RETURNING 1),",
+        "RETURNING 1),",
+        (f"{_OTHER}a_refused_row_of_another_table_keeps_no_other",),
+    ),
+    Mutation(
+        "nobody reads failures while one of their rows is refused",
+        "desk/failures.py",
+        "        with contextlib.suppress(WriteRefused, DatabaseBusy):\n",
+        "        with contextlib.suppress(DatabaseBusy):\n",
+        (f"{_OTHER}failures_are_read_while_one_of_their_rows_is_refused",),
     ),
     Mutation(
         "workflows are repaired only all together",

@@ -13,6 +13,8 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = migration("failure_groups")
+FOLDS: Final = migration("fold_in_parts")
+CHANGES: Final = migration("webhooks")
 OF_FEED: Final = "tests/desk/follow/test_feed.py::test_"
 OF_FAILURES: Final = "tests/api/routes/test_failures.py::test_"
 FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
@@ -35,6 +37,47 @@ MUTATIONS: Final = (
         "ORDER BY l.name FOR SHARE)\nINSERT INTO {schema}.gates",
         "ORDER BY l.name)\nINSERT INTO {schema}.gates",
         ("tests/races/test_lane_edits_at_once.py::test_a_repair_of_caps_never_undoes_an_edit_in_progress",),
+    ),
+    Mutation(
+        "a job in a fair lane is given a place by its age",
+        "desk/explain/position.py",
+        '    if lane.order == "fair":\n',
+        '    if lane.order == "unfair":\n',
+        ("tests/desk/explain/test_position.py::test_only_due_jobs_of_lanes_with_an_order_have_a_position",),
+    ),
+    Mutation(
+        "a start is foreseen in a lane that stands still",
+        "desk/explain/position.py",
+        "if moves and before.exact else None",
+        "if before.exact else None",
+        ("tests/desk/explain/test_position.py::test_nothing_is_foreseen_where_nothing_moves",),
+    ),
+    Mutation(
+        "the pace of all lanes is that of each",
+        "store/sql/desk.sql",
+        "AND c.lane = :lane::text AND c.measure = 'run'\n"
+        "  UNION ALL\n"
+        "  SELECT i.at, i.n::bigint FROM {schema}.count_increments i\n"
+        "  WHERE i.at >= b.since AND i.lane = :lane::text AND",
+        "AND :lane::text IS NOT NULL AND c.measure = 'run'\n"
+        "  UNION ALL\n"
+        "  SELECT i.at, i.n::bigint FROM {schema}.count_increments i\n"
+        "  WHERE i.at >= b.since AND",
+        ("tests/desk/explain/test_position.py::test_the_start_is_foreseen_by_the_pace_of_the_lane_alone",),
+    ),
+    Mutation(
+        "any job that is spelled like a hook counts as one",
+        "store/sql/history.sql",
+        "    AND j.kind = ANY (ARRAY[o.kind || '/on_success', o.kind || '/on_failure', o.kind || '/on_exhausted']) AND",
+        "    AND o.id IS NOT NULL AND",
+        ("tests/api/routes/test_relatives.py::test_a_kind_that_is_spelled_like_a_hook_is_none",),
+    ),
+    Mutation(
+        "labels of one's own jobs are looked for in the whole table",
+        "store/sql/suggest.sql",
+        "    AND (x.tenant IS NOT NULL OR x.submitted_by IS NOT NULL)\n",
+        "",
+        ("tests/desk/test_dashboard_plans.py::test_no_page_reads_the_whole_table",),
     ),
     Mutation(
         "a schedule that cannot be read hides all others",
@@ -66,9 +109,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a job that a principal submits is not run inline",
-        "tasks.py",
-        "        await observer.enqueued([job_id])\n",
-        "",
+        "flow/enqueue/producer.py",
+        "await self._write(insert, connection)\n            if self.observer is not None and",
+        "await self._write(insert, connection)\n            if self.observer is not None and connection is None and",
         ("tests/testing/test_inline.py::test_a_job_that_a_principal_submits_has_run_when_submit_returns",),
     ),
     Mutation(
@@ -142,10 +185,10 @@ MUTATIONS: Final = (
         (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
     ),
     Mutation(
-        "submissions take every connection of the pool",
-        "desk/submit.py",
-        "super().__init__(2)",
-        "super().__init__(40)",
+        "a submission holds its transaction while it waits for another connection",
+        "flow/enqueue/producer.py",
+        "                await within.before(session)\n",
+        '                await self._open().fetch("clock")\n',
         (f"{OF_AUDIT}many_submissions_at_once_do_not_wait_for_each_others_connections",),
     ),
     Mutation(
@@ -308,21 +351,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "ends are counted before their statement is done: a requeue is taken for unreadable",
-        COUNTS,
+        CHANGES,
         "a.job_id = o.id AND a.fence = o.fence),\n",
         "a.job_id = o.id AND a.fence = n.fence),\n",
         (f"{OF_COUNTS}every_way_to_end_is_counted_once",),
     ),
     Mutation(
         "a claim that its gate puts back is counted as an attempt",
-        COUNTS,
+        CHANGES,
         "WHEN o.state = 'running' AND n.claimed_at IS NULL THEN NULL",
         "WHEN o.state = 'running' AND false THEN NULL",
         (f"{OF_COUNTS}a_claim_that_its_gate_puts_back_is_no_attempt",),
     ),
     Mutation(
         "two folds at once wait for each other",
-        COUNTS,
+        FOLDS,
         "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.counts', 0)) THEN RETURN 0; END IF;",
         "",
         (f"{OF_COUNTS}two_folds_at_once_count_once",),
@@ -336,7 +379,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "series beyond the most are counted one by one",
-        COUNTS,
+        FOLDS,
         "IF v_series < p_series * 3 / 4 THEN",
         "IF true THEN",
         (f"{OF_COUNTS}tenants_and_kinds_beyond_the_most_series_are_counted_as_others",),
@@ -358,21 +401,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an attempt that is tried again is no failure",
-        COUNTS,
-        "  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')) INTO v_failed FROM counted d;",
-        "  SELECT bool_or(d.state = 'failed') INTO v_failed FROM counted d;",
+        CHANGES,
+        "  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')),\n",
+        "  SELECT bool_or(d.state = 'failed'),\n",
         (f"{OF_FAILURES}failures_are_grouped_by_cause_over_retries_and_ends",),
     ),
     Mutation(
         "every cause of a kind has a group of its own, however many there are",
-        COUNTS,
+        FOLDS,
         "    IF (SELECT count(*) FROM {schema}.failure_groups g WHERE g.kind = r.kind) < p_groups THEN",
         "    IF true THEN",
         (f"{OF_FAILURES}groups_beyond_the_most_of_a_kind_are_one",),
     ),
     Mutation(
         "two folds of failures wait for each other",
-        COUNTS,
+        FOLDS,
         "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.failures', 0)) THEN RETURN 0; END IF;",
         "",
         (f"{OF_FAILURES}two_folds_at_once_count_a_failure_once",),
@@ -408,8 +451,8 @@ MUTATIONS: Final = (
     Mutation(
         "totals go with the hours",
         "store/sql/upkeep.sql",
-        "HAVING max(x.counted_at) < now() - interval '31 days')",
-        "HAVING max(x.counted_at) < now() + interval '31 days')",
+        "HAVING max(x.counted_at) < now() - interval '31 days'",
+        "HAVING max(x.counted_at) < now() + interval '31 days'",
         (f"{OF_COUNTS}counters_do_not_go_down_when_minutes_and_hours_are_pruned",),
     ),
     Mutation(

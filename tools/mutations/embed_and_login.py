@@ -33,6 +33,13 @@ MUTATIONS: Final = (
         (f"{OF_EMBED}a_token_reads_its_job_and_shows_neither_arguments_nor_results",),
     ),
     Mutation(
+        "the desk behind every embed token cancels",
+        "desk/embedded_jobs.py",
+        "*((Permission.CANCEL,) if grant.may_cancel else ())",
+        "Permission.CANCEL",
+        (f"{OF_EMBED}a_token_reads_its_job_and_shows_neither_arguments_nor_results",),
+    ),
+    Mutation(
         "every embed token shows items and logs",
         "desk/embedded_jobs.py",
         "        if detail not in self.grant.show:\n",

@@ -13,7 +13,8 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a call inside a transaction is written outside of it",
         "flow/enqueue/producer.py",
-        "        if connection is None:\n            receipt = await self._write(insert)\n",
+        "        if connection is None or isinstance(connection, OwnTransaction):\n"
+        "            receipt = await self._write(insert, connection)\n",
         "        if connection is None or connection is not None:\n            receipt = await self._write(insert)\n",
         ("tests/store/callers/test_joining.py::test_rollback_leaves_neither",),
     ),

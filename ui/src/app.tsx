@@ -34,7 +34,10 @@ const client: QueryClient = new QueryClient({
   }),
   mutationCache: new MutationCache({ onError: onError(() => client) }),
   defaultOptions: {
+    // Without a network a request fails at once and the page says so; by default it would wait in silence.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 2000,
       retry: (count, error) => count < 2 && !isFinal(error),
       // The live feed says what changed; a window that gets the focus back need not ask.

@@ -12,8 +12,9 @@ from rowlock.api.auth.origins import AllowedOrigins
 from rowlock.api.auth.proxies import TrustedProxies
 from rowlock.api.auth.sessions import SessionAuth
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
-from rowlock.api.sse import LIFETIME
-from rowlock.api.stream_limits import StreamLimits
+from rowlock.api.streaming.sse import LIFETIME
+from rowlock.api.streaming.stop_signals import StopSignals
+from rowlock.api.streaming.stream_limits import StreamLimits
 from rowlock.api.submit import JobSubmission
 from rowlock.desk import audit
 from rowlock.errors import ConfigurationError, DatabaseError, Forbidden, WaitTimeout
@@ -88,6 +89,7 @@ class ApiBackend:
         self.submissions = JobSubmission(app)
         self.stream_seconds: float | None = LIFETIME
         """Seconds that a stream lasts; None: until it ends or `close_streams()` ends it."""
+        self._stop_signals = StopSignals(self.close_streams)
         self._starting = asyncio.Lock()
         self._started = False
         self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
@@ -121,11 +123,18 @@ class ApiBackend:
     async def close(self) -> None:
         """Close the database; a later request opens it again."""
         self._started = False
+        self._stop_signals.leave()
         await self.app.close()
 
     def close_streams(self) -> None:
         """End every open stream, so that a server that waits for connections can stop."""
         self.app.streams.close()
+
+    def stream_opens(self) -> None:
+        """Have SIGTERM and SIGINT end the streams of a host, whose server would wait for them."""
+        # Our own servers close the streams themselves.
+        if self.stream_seconds is not None:
+            self._stop_signals.watch()
 
     async def desk(self, request: Request) -> Desk:
         """The desk of the caller; the problem `unauthenticated` when no authenticator knows it."""

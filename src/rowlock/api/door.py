@@ -17,6 +17,7 @@ from rowlock.api.auth.loopback import Loopback
 from rowlock.api.backend import ApiBackend
 from rowlock.api.dashboard import Dashboard
 from rowlock.api.problems import Problem
+from rowlock.api.route_choice import RouteChoice
 from rowlock.api.routes import (
     access,
     approvals,
@@ -33,16 +34,18 @@ from rowlock.api.routes import (
     limits,
     locks,
     logins,
+    retention,
     schedules,
     search,
     stats,
     streams,
     system,
     views,
+    webhooks,
     workers,
     workflows,
 )
-from rowlock.api.routing import Route, set_request_id, with_headers, without_body
+from rowlock.api.routing import Route, Routes, set_request_id, with_headers, without_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -65,6 +68,7 @@ _ROUTES: Final = (
     kinds.routes,
     lanes.routes,
     limits.routes,
+    retention.routes,
     # Fixed paths before {worker}: the first route that matches answers.
     job_actions.admin,
     workers.routes,
@@ -73,6 +77,7 @@ _ROUTES: Final = (
     stats.routes,
     failures.routes,
     views.routes,
+    webhooks.routes,
     system.routes,
     access.routes,
     logins.routes,
@@ -83,14 +88,15 @@ _ROUTES: Final = (
 
 
 class RowlockAPI(ApiBackend):
-    """The REST API of an application, and its dashboard. Serve or mount `asgi`, or include `router` (the API alone).
+    """The REST API of an application, and its dashboard. Serve or mount `asgi`, or include `router` (the API alone)
+    or a selection of it: `select()`.
 
     auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
     RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
     allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. oidc: people log in at an
     identity provider, too. ui: serve the dashboard. `lifespan` is for a host.
-    """
+    """  # noqa: D205 - one sentence
 
     def __init__(
         self,
@@ -122,10 +128,21 @@ class RowlockAPI(ApiBackend):
         self._document: dict[str, Any] | None = None
         self.asgi = self._build()
 
-    def _router(self, subjects: Sequence[Any]) -> APIRouter:
+    def _router(self, subjects: Sequence[Routes], wanted: RouteChoice | None = None) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))
         for routes in subjects:
-            routes.into(router)
+            routes.into(router, wanted)
+        return router
+
+    def select(self, *wanted: str) -> APIRouter:
+        """A router with only the named routes: `host.include_router(api.select("GET /jobs", "/admin/workers/*"))`.
+
+        A name is a path as the reference lists it, after a method or alone for every method. `{job_id}` may have any
+        name, and a `*` at the end stands for the rest. ConfigurationError for one that no route has.
+        """
+        choice = RouteChoice(wanted)
+        router = self._router(_ROUTES, choice)
+        choice.require_all((entry.method, entry.path) for routes in _ROUTES for entry in routes.entries)
         return router
 
     def _build(self) -> FastAPI:

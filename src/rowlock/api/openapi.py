@@ -14,7 +14,7 @@ from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.embed import EmbeddedStreamEvent
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.api.schemas.fields import JOB_ID
-from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
+from rowlock.api.streaming.sse import MEDIA_TYPE as EVENT_STREAM
 from rowlock.model.problem_codes import CODES
 
 if TYPE_CHECKING:

@@ -46,6 +46,7 @@ _SUBJECTS: Final = (
     _Subject("rate of the lane", ("create_lane",), "key", "/limits/rates/{key}", "lane:{$response.body#/name}"),
     _Subject("schedule", ("create_schedule",), "name", "/schedules/{name}", "$response.body#/name"),
     _Subject("saved view", ("create_view",), "view_id", "/views/{view_id}"),
+    _Subject("webhook", ("create_webhook",), "webhook_id", "/webhooks/{webhook_id}"),
     _Subject("token", ("create_token",), "token_id", "/tokens/{token_id}"),
 )
 

@@ -19,10 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from rowlock.api import invalid_requests, problems, sse
+from rowlock.api import invalid_requests, problems
 from rowlock.api.problems import Problem
+from rowlock.api.route_choice import RouteChoice
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.schemas.base import RENAMED
+from rowlock.api.streaming import sse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -200,9 +202,11 @@ class Routes:
         """A removal."""
         return self._add("DELETE", path, needs, options)
 
-    def into(self, router: APIRouter) -> None:
-        """Add them to a router whose route class is a subclass of Route."""
+    def into(self, router: APIRouter, wanted: RouteChoice | None = None) -> None:
+        """Add them, or those that are wanted, to a router whose route class is a subclass of Route."""
         for entry in self.entries:
+            if wanted is not None and not wanted.takes(entry.method, entry.path):
+                continue
             options = {"status_code": 200, **entry.options}
             named = options | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
             router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named)

@@ -21,6 +21,7 @@ from rowlock.errors import (
     SchemaMissing,
     UnknownKind,
     UnknownLane,
+    WebhookRefused,
 )
 
 EPILOG: Final = (
@@ -45,7 +46,7 @@ _BY_ERROR: Final[tuple[tuple[tuple[type[RowlockError], ...], Exit], ...]] = (
     ((DatabaseUnreachable, SchemaMissing, SchemaBehind, SchemaAhead, EmbeddedError), Exit.DATABASE),
     ((UnknownKind, UnknownLane), Exit.FAILED),
     ((ConfigurationError, InvalidArguments, InvalidOption, ArgumentsTooLarge), Exit.USAGE),
-    ((InvalidId, InvalidSearch, InvalidCursor), Exit.USAGE),
+    ((InvalidId, InvalidSearch, InvalidCursor, WebhookRefused), Exit.USAGE),
 )
 
 

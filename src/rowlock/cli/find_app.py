@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ConfigurationError, RowlockError
+from rowlock.model.failure import is_library
 from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
@@ -121,10 +122,11 @@ def _import(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> str:
-    """One line that leads to the place: the last frame outside of the import machinery."""
+    """One line that leads to the place: the last frame of the application's own, or else of a library."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     frames = [frame for frame in frames if frame.filename != __file__]
-    file, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
+    own = [frame for frame in frames if not is_library(frame.filename)] or frames
+    file, line = (own[-1].filename, own[-1].lineno) if own else (None, None)
     says = str(error)
     if isinstance(error, SyntaxError):
         # Its text names the file without its folder, and the line once more.

@@ -13,7 +13,7 @@ from rowlock.cli.exit_codes import EPILOG, Exit
 from rowlock.cli.screen.output import Screen
 from rowlock.model.problem_codes import USAGE
 
-_COMMANDS: Final = ("demo", "dev", "worker", "serve", "enqueue", "stats", "top", "doctor", "bench")
+_COMMANDS: Final = ("demo", "dev", "worker", "serve", "mcp", "enqueue", "stats", "top", "doctor", "bench")
 """Modules that add a command of their name, in the order of --help."""
 _GROUPS: Final = (
     "jobs",
@@ -22,8 +22,10 @@ _GROUPS: Final = (
     "failures",
     "lanes",
     "limits",
+    "retention",
     "workers",
     "schedules",
+    "webhooks",
     "locks",
     "schema",
     "tokens",

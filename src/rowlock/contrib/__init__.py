@@ -1,4 +1,4 @@
-"""Integrations with other libraries that sit on top of an application, one file each: Prometheus metrics.
+"""Integrations with other libraries, one file or folder each: telemetry, Prometheus, Alembic, ASGI hosts, Django.
 
 Nothing in Rowlock imports this package except the command line, which uses it on request. It may import everything
 below it, the application included. Enqueueing in a transaction of SQLAlchemy, psycopg or asyncpg needs no integration;

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rowlock.desk.locks import Locks
     from rowlock.desk.operation_driver import BackgroundOperations
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.stats import Stats
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
     from rowlock.model.queue_pair import Wake
+    from rowlock.model.webhook_rules import WebhookRules
     from rowlock.store.database import Database
 
 
@@ -46,6 +49,9 @@ class DeskResources:
     database: Callable[[], Database]
     wake: Wake
     submit: Submit
+    reads: Callable[[], Database]
+    """Where searches and statistics are read: the database, or a replica of it."""
+    webhook_rules: Callable[[], WebhookRules]
 
     @cached_property
     def background_operations(self) -> BackgroundOperations:
@@ -108,6 +114,7 @@ class DeskBase:
             self._resources.end_notifications,
             self._resources.submit,
             operations=self.operations,
+            reads=self._resources.reads,
         )
 
     @cached_property
@@ -132,6 +139,13 @@ class DeskBase:
         from rowlock.desk.limits import Limits
 
         return Limits(self._resources.database, self._resources.wake, self._guard)
+
+    @cached_property
+    def retention(self) -> Retention:
+        """How long finished jobs stay."""
+        from rowlock.desk.retention import Retention
+
+        return Retention(self._resources.database, self._guard)
 
     @cached_property
     def workers(self) -> Workers:
@@ -159,7 +173,7 @@ class DeskBase:
         """Counts, rates and waits over all jobs."""
         from rowlock.desk.stats import Stats
 
-        return Stats(self._resources.database, self._guard)
+        return Stats(self._resources.reads, self._guard)
 
     @cached_property
     def failures(self) -> FailuresByCause:
@@ -174,6 +188,14 @@ class DeskBase:
         from rowlock.desk.views import SavedViews
 
         return SavedViews(self._resources.database, self._guard)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Endpoints of other systems that are told of jobs."""
+        from rowlock.desk.webhooks import Webhooks
+
+        resources = self._resources
+        return Webhooks(resources.database, resources.wake, self.jobs, resources.webhook_rules, self._guard)
 
     @cached_property
     def system(self) -> System:

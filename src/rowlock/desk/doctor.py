@@ -133,7 +133,7 @@ class Doctor:
         return [ok("listen", f"a message comes back in {_ms(seconds)}"), queue]
 
     async def _schema(self) -> list[Finding]:
-        found = await migrate.status(self._database.url, self._database.schema)
+        found = await migrate.status(self._database)
         return [doctor_checks.schema(found, self._database.schema)]
 
     async def _vacuum(self) -> list[Finding]:

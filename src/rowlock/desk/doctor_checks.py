@@ -186,7 +186,7 @@ def workers(status: Status) -> list[Finding]:
         found.append(warn("workers", f"handlers that do not stop hold slots: {names}", "Restart these workers."))
     if len(versions := {view.version for view in views}) > 1:
         do = "Restart the older ones, unless a deployment is under way."
-        found.append(warn("workers", f"different versions of rowlock: {', '.join(sorted(versions))}", do))
+        found.append(warn("workers", f"different versions run: {', '.join(sorted(versions))}", do))
     working = sum(view.works for view in views)
     return found or [ok("workers", f"{working} at work, {sum(view.running for view in views)} jobs in their slots")]
 

@@ -11,6 +11,7 @@ from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
 from rowlock.model.page import Listing
 from rowlock.model.search import Query, Term, Text
+from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rowlock.desk.access import Desk
     from rowlock.desk.follow.stream import JobStream
     from rowlock.model.embed_token import EmbedGrant
+    from rowlock.model.explanation import QueuePosition
     from rowlock.model.job import Job
     from rowlock.model.progress import Item, LogLine
     from rowlock.store.database import Database
@@ -54,6 +56,11 @@ class EmbeddedJobs:
         if self.grant.job is None and not self._is_own(job):
             raise not_found(job_id)
         return job
+
+    async def get_with_position(self, job_id: int | str) -> tuple[Job, QueuePosition | None]:
+        """The job, and how many others its lane starts before it while it waits for a worker."""
+        job = await self.get(job_id)
+        return job, await self._desk.jobs.position(job.id) if job.state is State.QUEUED else None
 
     def _is_own(self, job: Job) -> bool:
         return job.submitted_by == self.grant.subject and job.tenant == self.grant.tenant

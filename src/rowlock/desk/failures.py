@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.errors import FailureGroupNotFound, InvalidOption
+from rowlock.errors import DatabaseBusy, FailureGroupNotFound, InvalidOption, WriteRefused
 from rowlock.model.access import Permission
 from rowlock.model.failure_group import FAILURE_SORTS, MOST_GROUPS, FailureGroup, FailureGroups
 from rowlock.model.times.duration import duration
@@ -96,8 +97,12 @@ class FailuresByCause:
         return found.groups[0]
 
     async def _fold(self) -> None:
-        """Move what waits into the groups, so that a failure is seen as soon as it is committed."""
-        await self._open().fetch("fold_failures", batch=_FOLDED_AT_ONCE, groups=MOST_GROUPS)
+        """Move what waits into the groups, so that a failure is seen as soon as it is committed.
+
+        If a row is refused, the groups are read as they are: upkeep moves the others within seconds, and says why.
+        """
+        with contextlib.suppress(WriteRefused, DatabaseBusy):
+            await self._open().fetch("fold_failures", batch=_FOLDED_AT_ONCE, groups=MOST_GROUPS, only=None)
 
     async def _read(
         self,

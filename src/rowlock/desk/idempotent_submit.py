@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rowlock.desk.submit import Submitted, bare, submission_transaction, when_committed
+from rowlock.desk.submit import GuardedSubmit, SubmitSteps, Submitted, bare
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import Forbidden, JobNotFound
 from rowlock.model.access import Permission
-from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from rowlock.desk.access import Desk
     from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.job import Job
-    from rowlock.store.database import Database
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor, SqlSession
 
 _KEEP_FOR: Final = timedelta(hours=24)
 
@@ -79,16 +79,21 @@ class JobPruned:
 SubmitOutcome: TypeAlias = FirstSubmit | RepeatedSubmit | SubmitInFlight | KeyReused | JobPruned
 
 
+class _NotFirst(Exception):
+    """Another request has the key; used: the rows that it left, None: it is being answered."""
+
+    def __init__(self, used: Mapping[str, Record] | None = None) -> None:
+        super().__init__()
+        self.used = used
+
+
 class IdempotentSubmit:
     """Submits jobs with an Idempotency-Key, for any desk of one application."""
 
     def __init__(
         self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]], submit: Submit
     ) -> None:
-        """get_job: reads a job without a check: a principal may repeat its request, whatever it may read.
-
-        submit: hears of the commit.
-        """
+        """get_job: reads a job without a check: a principal may repeat its request, whatever it may read."""
         self._open, self._get_job, self._submit = database, get_job, submit
 
     async def submit(
@@ -103,28 +108,31 @@ class IdempotentSubmit:
     ) -> SubmitOutcome:
         """Submit the job, or find the one that this key has made. status_of: the status to answer repetitions with."""
         desk.guard.demand(Permission.SUBMIT, unsafe=True, scoped=True)
-        values = {"scope": key.scope, "key": key.key, "digest": key.digest}
-        database, first = self._open(), None
-        async with submission_transaction(database) as connection:
-            session = SqlSession(database.statements, connection)
+        # A repeated request is answered whatever has become of the kind, its code and the principal's rights to it.
+        if used := await _find(self._open(), key):
+            return await self._answered(desk, key, used)
+        made: list[FirstSubmit] = []
+
+        async def before(session: SqlSession) -> None:
             if not (await session.fetch("lock_request", key=key.key))[0]["mine"]:
-                return SubmitInFlight()
-            used = {row["kind"]: row for row in await session.fetch("find_request", **values)}
-            if not used:
-                submitted = await desk.jobs.submit(kind, args, connection=connection, **options)
-                status = status_of(submitted)
-                await session.fetch(
-                    "keep_request",
-                    keep_for=_KEEP_FOR,
-                    job_id=submitted.job.id,
-                    status=status,
-                    what=submitted.what,
-                    **values,
-                )
-                first = FirstSubmit(submitted, status, key)
-        if first is not None:
-            visible_jobs = VisibleJobs(self._open, desk.guard)
-            return replace(first, submitted=await when_committed(self._submit, submitted, visible_jobs, database))
+                raise _NotFirst
+            if used := await _find(session, key):
+                raise _NotFirst(used)
+
+        async def after(session: SqlSession, submitted: Submitted) -> None:
+            made[:] = [FirstSubmit(submitted, status_of(submitted), key)]
+            await _keep(session, made[0])
+
+        visible_jobs = VisibleJobs(self._open, desk.guard)
+        guarded = GuardedSubmit(self._open, self._submit, desk.guard, visible_jobs)
+        try:
+            submitted = await guarded.submit(kind, args, options, steps=SubmitSteps(before, after))
+        except _NotFirst as other:
+            return SubmitInFlight() if other.used is None else await self._answered(desk, key, other.used)
+        return replace(made[0], submitted=submitted)
+
+    async def _answered(self, desk: Desk, key: RequestKey, used: Mapping[str, Record]) -> SubmitOutcome:
+        """What a request gets whose key was used before."""
         if len(used) == 1:
             return KeyReused()
         row = used[key.scope]
@@ -153,6 +161,25 @@ class IdempotentSubmit:
             key=first.key.key,
             digest=first.key.digest,
         )
+
+
+async def _find(source: SqlExecutor, key: RequestKey) -> dict[str, Record]:
+    found = await source.fetch("find_request", scope=key.scope, key=key.key, digest=key.digest)
+    return {row["kind"]: row for row in found}
+
+
+async def _keep(session: SqlSession, first: FirstSubmit) -> None:
+    key = first.key
+    await session.fetch(
+        "keep_request",
+        keep_for=_KEEP_FOR,
+        job_id=first.submitted.job.id,
+        status=first.status,
+        what=first.submitted.what,
+        scope=key.scope,
+        key=key.key,
+        digest=key.digest,
+    )
 
 
 def _hash(text: str) -> str:

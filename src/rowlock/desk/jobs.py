@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rowlock.desk import items_and_logs
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.edit import Editor, JobEdit
-from rowlock.desk.explain import explain, facts
+from rowlock.desk.explain import explain, facts, position
 from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import JobOrders
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.count import Count
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
@@ -74,12 +74,15 @@ class Jobs:
         submit: Submit | None = None,
         *,
         operations: Operations | None = None,
+        reads: Callable[[], Database] | None = None,
     ) -> None:
+        """reads: where searches and suggestions are read, if not in the database itself."""
+        self._reads = reads or database
         self._open, self._wake, self._guard, self._submit = database, wake, guard, submit
         self._end_notifications = end_notifications or EndNotifications(database)
         self._visible_jobs = VisibleJobs(database, guard)
         self._operations = operations or Operations(database, BackgroundOperations(database, wake), guard)
-        self._job_search = JobSearch(database, guard, self._visible_jobs)
+        self._job_search = JobSearch(self._reads, guard, self._visible_jobs)
         self._submissions = GuardedSubmit(database, submit, guard, self._visible_jobs)
 
     @changes(Permission.SUBMIT, scoped=True)
@@ -149,7 +152,7 @@ class Jobs:
 
     @reads(Permission.READ, scoped=True)
     async def relatives(self, job_id: int | str) -> Sequence[Relative]:
-        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        """The jobs that it waits for and those that wait for it in its workflow, and its hooks: 200 of each at most."""
         number = (await self._visible_jobs.one(job_id)).id
         found = await self._open().fetch("job_relatives", id=number, n=_RELATIVES, **self._guard.visibility)
         return [Relative(**{**row, "state": State(row["state"])}) for row in found]
@@ -162,7 +165,7 @@ class Jobs:
     @reads(Permission.READ, scoped=True)
     async def suggest(self, search: str, position: int | None = None) -> SearchSuggestions:
         """What may stand at a position of a search that is being typed; None: at its end."""
-        suggestions = Suggest(self._open(), self._guard, self._visible_jobs)
+        suggestions = Suggest(self._reads(), self._guard, self._visible_jobs)
         return await suggestions.at(search, len(search) if position is None else position)
 
     @reads(Permission.READ, scoped=True)
@@ -205,6 +208,13 @@ class Jobs:
         if found is None:
             raise not_found(job_id)
         return explain.explain(found)
+
+    @reads(Permission.READ, scoped=True)
+    async def position(self, job_id: int | str) -> QueuePosition | None:
+        """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
+        job = await self._visible_jobs.one(job_id)
+        async with self._open().snapshot() as reads:
+            return await position.read(reads, job)
 
     @reads(Permission.READ, scoped=True)
     async def list(

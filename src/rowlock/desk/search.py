@@ -195,6 +195,16 @@ class JobSearch:
                 return AccessPath("state", {"ended": states})
         return self._by_owner(query) or AccessPath("id")
 
+    async def _delivered(self, query: Query) -> list[int] | None:
+        """The jobs that a carrier knows by the ids of a term; None: no term names whole ids, or too many."""
+        for term in search.positives(query, "backend"):
+            values = [value for value in term.values if isinstance(value, Text)]
+            if not any(value.prefix for value in values):
+                names = [value.text for value in values]
+                rows = await self._open().fetch("search_delivered_as", backend_job_ids=names, cap=_FEW + 1)
+                return [row["id"] for row in rows] if len(rows) <= _FEW else None
+        return None
+
     def _by_owner(self, query: Query) -> AccessPath | None:
         """The index of the only tenant or submitter that the principal may see or asks for."""
         who = self._guard.principal
@@ -213,6 +223,8 @@ class JobSearch:
         return None
 
     async def _few(self, query: Query, now: datetime) -> Sequence[int] | None:
+        if (delivered := await self._delivered(query)) is not None:
+            return delivered
         database = self._open()
         for term in search.positives(query, "state"):
             if INDEXED.issuperset(states := _states(term)) and not ENDED_BADLY.issuperset(states):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
@@ -19,10 +17,11 @@ from rowlock.model.approval import Approval
 from rowlock.model.options import Options
 from rowlock.model.stored_args import VERSION
 from rowlock.store.executor import SqlSession
+from rowlock.store.own_transaction import OwnTransaction
 from rowlock.store.rows.jobs import job_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
@@ -82,37 +81,22 @@ class Submit(Protocol):
         connection: object | None,
         /,
     ) -> tuple[int, str]:
-        """Enqueue; returns the job's id, and created, kept or replaced."""
+        """Enqueue; returns the job's id, and created, kept or replaced. connection: a caller's or an OwnTransaction."""
 
-    async def committed(self, job_id: int, what: str, /) -> bool:
-        """Say that a job is committed that was written on the desk's own connection; True: a test has run it."""
+    @property
+    def runs_at_once(self) -> bool:
+        """Whether a test runs jobs on the spot: a job that was just committed may have ended."""
 
     async def encoded(self, kind: str, args: Mapping[str, object] | Sequence[object], /) -> Encoded:
         """The arguments as a job of the kind stores them, checked like those of a submission."""
 
 
-class _SubmissionPlaces(asyncio.Semaphore):
-    """Transactions of submissions at once, per event loop: each holds a pooled connection and may need another."""
+@dataclass(frozen=True, slots=True)
+class SubmitSteps:
+    """Statements of the caller in the transaction of a submission; an error of theirs undoes it."""
 
-    def __init__(self) -> None:
-        super().__init__(2)
-
-
-@contextlib.asynccontextmanager
-async def submission_transaction(database: Database) -> AsyncIterator[Connection[Record]]:
-    """A transaction for one submission; the pool keeps connections for what the submission asks besides."""
-    places = database.companion(_SubmissionPlaces, _SubmissionPlaces)
-    async with places, database.connection(watched=True) as connection, connection.transaction():
-        yield connection
-
-
-async def when_committed(
-    submit: Submit, submitted: Submitted, visible_jobs: VisibleJobs, database: Database
-) -> Submitted:
-    """The submission after its transaction; read again if a test has run its job inline."""
-    if await submit.committed(submitted.job.id, submitted.what):
-        return replace(submitted, job=await visible_jobs.made(database, submitted.job.id))
-    return submitted
+    before: Callable[[SqlSession], Awaitable[None]]
+    after: Callable[[SqlSession, Submitted], Awaitable[None]]
 
 
 class GuardedSubmit:
@@ -128,9 +112,14 @@ class GuardedSubmit:
         kind: str,
         args: Mapping[str, object] | Sequence[object],
         options: SubmitOptions,
-        connection: Connection[Record] | None,
+        connection: Connection[Record] | None = None,
+        *,
+        steps: SubmitSteps | None = None,
     ) -> Submitted:
-        """Enqueue a job, and read it."""
+        """Enqueue a job, and read it. connection: a caller's, whose transaction it joins.
+
+        Otherwise job, line of the audit and the caller's steps are written in one transaction of Rowlock's own.
+        """
         if self._submit is None:
             message = "This desk was made without an application and cannot submit. Use app.desk(principal)."
             raise ConfigurationError(message)
@@ -138,20 +127,37 @@ class GuardedSubmit:
             raise self._reach.refusal(f"the kind {kind!r}")
         allowed = self.options(options)
         try:
-            if connection is not None:
+            if connection is None:
+                submitted = await self._in_own_transaction(self._submit, kind, args or {}, allowed, steps)
+            else:
                 made = await self._submit(kind, args or {}, allowed, connection)
                 submitted = await self._recorded(SqlSession(self._open().statements, connection), *made)
-            elif self._guard.principal.kind == "system":
-                submitted = await self._recorded(self._open(), *await self._submit(kind, args or {}, allowed, None))
-            else:
-                async with submission_transaction(self._open()) as own:
-                    made = await self._submit(kind, args or {}, allowed, own)
-                    submitted = await self._recorded(SqlSession(self._open().statements, own), *made)
-                submitted = await when_committed(self._submit, submitted, self._visible_jobs, self._open())
         except UniqueConflict as conflict:
             raise await self._redacted(conflict) from None
         if submitted.what == "kept":
             return replace(submitted, job=await self._as_seen(submitted.job))
+        return submitted
+
+    async def _in_own_transaction(
+        self,
+        submit: Submit,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object],
+        options: Options,
+        steps: SubmitSteps | None,
+    ) -> Submitted:
+        made: list[Submitted] = []
+
+        async def after(session: SqlSession, number: int, what: str) -> None:
+            made[:] = [await self._recorded(session, number, what)]
+            if steps is not None:
+                await steps.after(session, made[0])
+
+        own = OwnTransaction(after) if steps is None else OwnTransaction(after, steps.before)
+        await submit(kind, args, options, own)
+        (submitted,) = made
+        if submit.runs_at_once and submitted.what != "kept":
+            return replace(submitted, job=await self._visible_jobs.made(self._open(), submitted.job.id))
         return submitted
 
     @property
@@ -159,11 +165,8 @@ class GuardedSubmit:
         """The guard with the scope of jobs:submit, over all tenants: a submitted job must be within it."""
         return replace(self._guard, platform_wide=True, within=(Permission.SUBMIT,))
 
-    async def _recorded(self, inside: Database | SqlSession, number: int, what: str) -> Submitted:
-        """Read the job and write the line of the audit. inside: the transaction of the submission.
-
-        The library itself may not hold a transaction: jobs that run inline begin when the submission is committed.
-        """
+    async def _recorded(self, inside: SqlSession, number: int, what: str) -> Submitted:
+        """Read the job and write the line of the audit, in the transaction of the submission."""
         job = await self._visible_jobs.made(inside, number)
         if self._reach.granted is not None and not await inside.fetch(
             "jobs_by_id", ids=[number], **self._reach.visibility
@@ -196,7 +199,7 @@ class GuardedSubmit:
         if self._guard.principal.kind == "system":
             options |= {"tenant": job.tenant, "submitted_by": job.submitted_by}
         values = {name: redact.decoded(value) for name, value in args.items() if name != VERSION}
-        return await self.submit(job.kind, values, options, None)
+        return await self.submit(job.kind, values, options)
 
     async def _as_seen(self, job: Job) -> Job:
         """A job that another submission made: in full only for a principal that may read it anyway."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
+    from rowlock.desk.retention import Retention
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Backfill, Schedules
     from rowlock.desk.signals import Signalled
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rowlock.desk.system import System
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.views import SavedViews
+    from rowlock.desk.webhooks import Webhooks
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from rowlock.model.count import Count
     from rowlock.model.doctor_finding import Finding
     from rowlock.model.embed_token import EmbedDetail, EmbedToken
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.failure_group import FailureGroup, FailureGroups, FailureSort
     from rowlock.model.job import Job, Relative
     from rowlock.model.job_counts import JobTotals, KindStats, SeriesAnswer, SeriesBy
@@ -53,12 +55,14 @@ if TYPE_CHECKING:
     from rowlock.model.page import Listing, Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.retention import RetentionRule
     from rowlock.model.saved_view import SavedView
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.search_suggestion import SearchSuggestions
     from rowlock.model.state import State
     from rowlock.model.system_status import Deploy, SystemChanges, SystemStatus
     from rowlock.model.times.window import Window
+    from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
     from rowlock.model.workload import (
         Backlog,
@@ -127,7 +131,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.previous(job_id))
 
     def relatives(self, job_id: int | str) -> Sequence[Relative]:
-        """The jobs that it waits for and those that wait for it in its workflow, 200 of each at most."""
+        """The jobs that it waits for and those that wait for it in its workflow, and its hooks: 200 of each at most."""
         return self._bridge.run(self._desk.relatives(job_id))
 
     def counts(self, search: str = "") -> Mapping[State, Count]:
@@ -165,6 +169,10 @@ class SyncJobs:
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
+
+    def position(self, job_id: int | str) -> QueuePosition | None:
+        """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
+        return self._bridge.run(self._desk.position(job_id))
 
     def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
         """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
@@ -538,6 +546,29 @@ class SyncLimits:
         return self._bridge.run(self._desk.delete_rate(key))
 
 
+class SyncRetention:
+    """app.sync.retention: what app.retention does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Retention) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def set(self, kind: str, keep: Span, *, state: str = "*") -> RetentionRule:
+        """Keep finished jobs of a kind for that long, whatever its code says; * for every kind. Holds from now on.
+
+        Jobs that ended longer ago are removed within half a minute. A rule for a state of the kind is more specific and
+        still decides.
+        """
+        return self._bridge.run(self._desk.set(kind, keep, state=state))
+
+    def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
+        """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
+        return self._bridge.run(self._desk.reset(kind, state=state))
+
+    def list(self) -> list[RetentionRule]:
+        """Every rule, the widest first."""
+        return self._bridge.run(self._desk.list())
+
+
 class SyncWorkers:
     """app.sync.workers: what app.workers does, blocking."""
 
@@ -733,6 +764,101 @@ class SyncSavedViews:
 
     def list(self) -> Sequence[SavedView]:
         """One's own views and those that are shared, by name."""
+        return self._bridge.run(self._desk.list())
+
+
+class SyncWebhooks:
+    """app.sync.webhooks: what app.webhooks does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Webhooks) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, webhook_id: int) -> Webhook:
+        """One webhook; WebhookNotFound: there is none, or it is not the principal's to see."""
+        return self._bridge.run(self._desk.get(webhook_id))
+
+    def add(
+        self,
+        url: str,
+        *,
+        kinds: Iterable[str] = ("*",),
+        states: Iterable[str] = ("completed", "completed_with_errors", "failed", "cancelled", "expired"),
+        tenant: str | None = None,
+        include: Iterable[str] = (),
+        description: str | None = None,
+        secret: str | None = None,
+        by: str | None = None,
+    ) -> NewWebhook:
+        """Send a signed POST to the URL whenever a job of these kinds reaches one of these states.
+
+        kinds: names, or their beginning and a *. states: final ones, and pending (waits for approval).
+        include: also "args", "result", "errors" or "meta" of the job; secret arguments are redacted.
+        secret: whsec_…, made unless given; only the answer has it.
+        """
+        return self._bridge.run(
+            self._desk.add(
+                url,
+                kinds=kinds,
+                states=states,
+                tenant=tenant,
+                include=include,
+                description=description,
+                secret=secret,
+                by=by,
+            )
+        )
+
+    def change(
+        self,
+        webhook_id: int,
+        *,
+        url: str | None = None,
+        kinds: Iterable[str] | None = None,
+        states: Iterable[str] | None = None,
+        include: Iterable[str] | None = None,
+        description: str | None = None,
+        enabled: bool | None = None,
+        by: str | None = None,
+    ) -> Webhook:
+        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
+        return self._bridge.run(
+            self._desk.change(
+                webhook_id,
+                url=url,
+                kinds=kinds,
+                states=states,
+                include=include,
+                description=description,
+                enabled=enabled,
+                by=by,
+            )
+        )
+
+    def remove(self, webhook_id: int, *, by: str | None = None) -> Webhook:
+        """Remove a webhook and its secrets; deliveries that still wait end as cancelled. Returns it as it was."""
+        return self._bridge.run(self._desk.remove(webhook_id, by=by))
+
+    def rotate(
+        self, webhook_id: int, *, overlap: Span = "1d", secret: str | None = None, by: str | None = None
+    ) -> NewWebhook:
+        """Give a webhook a new secret. For the overlap messages are signed with the old one as well.
+
+        secret: whsec_…, made unless given; only the answer has it.
+        """
+        return self._bridge.run(self._desk.rotate(webhook_id, overlap=overlap, secret=secret, by=by))
+
+    def test(self, webhook_id: int, *, by: str | None = None) -> WebhookDelivery:
+        """Send a message of the type webhook.test, once, also to a disabled webhook. A worker sends it."""
+        return self._bridge.run(self._desk.test(webhook_id, by=by))
+
+    def deliveries(
+        self, webhook_id: int, *, state: State | str | None = None, limit: int = 50
+    ) -> Sequence[WebhookDelivery]:
+        """Deliveries of a webhook, the newest first; each is a job, and can be retried like one."""
+        return self._bridge.run(self._desk.deliveries(webhook_id, state=state, limit=limit))
+
+    def list(self) -> Sequence[Webhook]:
+        """Every webhook that the principal may see, by id."""
         return self._bridge.run(self._desk.list())
 
 
@@ -1276,11 +1402,13 @@ class SyncDesk:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.limits = SyncLimits(bridge, desk.limits)
+        self.retention = SyncRetention(bridge, desk.retention)
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)
         self.failures = SyncFailuresByCause(bridge, desk.failures)
         self.views = SyncSavedViews(bridge, desk.views)
+        self.webhooks = SyncWebhooks(bridge, desk.webhooks)
         self.system = SyncSystem(bridge, desk.system)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)

@@ -10,13 +10,13 @@ from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.errors import InvalidOption
 from rowlock.model import stored_json
 from rowlock.model.access import Permission
+from rowlock.model.retention import RetentionRule
 from rowlock.model.system_status import (
     Deploy,
     DutyStatus,
     EndsAround,
     IndexSize,
     OldestTransaction,
-    RetentionRule,
     SchemaStep,
     SystemChange,
     SystemChanges,

@@ -52,6 +52,8 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     TOKENS_MANAGE = "tokens:manage"
     """Tokens, roles and grants."""
+    WEBHOOKS_MANAGE = "webhooks:manage"
+    """Endpoints of other systems that are told of jobs."""
 
 
 ALL: Final = frozenset(Permission)

@@ -13,6 +13,7 @@ from rowlock.model import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
 MESSAGE_CHARACTERS: Final = 2000
 """Characters of a stored message; longer ones are cut in the middle."""
@@ -58,7 +59,8 @@ def error_fields(error: BaseException, secrets: frozenset[str]) -> dict[str, obj
     except BaseException:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
         text = "(its message cannot be printed)"
     try:
-        trace = "".join(traceback.format_exception(error))
+        # How the handler was called is the same for every job, and seven frames long.
+        trace = "".join(traceback.format_exception(type(error), error, _beyond_the_caller(error.__traceback__)))
     except BaseException:  # noqa: BLE001 - as above
         trace = name
     return {
@@ -74,9 +76,22 @@ def application_frame(trace: str) -> str | None:
     With the last folder, the file and the function, not the line: it stays the same over machines and small changes.
     """
     for path, function in reversed(_FRAME.findall(trace)):
-        if not _LIBRARY.search(path) and not path.startswith(_LIBRARIES):
+        if not is_library(path):
             return shortened("/".join(PurePath(path).parts[-2:]).lstrip("/") + f":{function}", _FRAME_CHARACTERS)
     return None
+
+
+def is_library(path: str) -> bool:
+    """Whether a file of a traceback is not the application's own: installed, Python's or Rowlock's, or no file."""
+    return _LIBRARY.search(path) is not None or path.startswith(_LIBRARIES)
+
+
+def _beyond_the_caller(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the first frame on that is neither Rowlock's nor Python's; all of it if there is none."""
+    inner = trace
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith((*_LIBRARIES, "<frozen")):
+        inner = inner.tb_next
+    return inner or trace
 
 
 def shortened(text: str, limit: int = MESSAGE_CHARACTERS) -> str:

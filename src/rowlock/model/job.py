@@ -70,9 +70,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A job that another one waits for (parent), or that waits for it (child).
+    """A job beside another one.
 
-    met: whether the child got what it waited for; None: not known yet.
+    relation: the other waits for it (parent) or is waited for by it (child); it is a hook after an outcome of the other
+    (hook), or the job after whose outcome the other runs as a hook (hooked).
+    met: whether the child got what it waited for; None: not known yet, or a hook.
     """
 
     relation: str
@@ -170,6 +172,8 @@ class Job:
     """Number of the workflow it is a step of."""
     step: str | None = None
     """Name of the step in that workflow."""
+    backend_job_id: str | None = None
+    """Id that its carrier, such as arq or Celery, gave to its newest message; None: PostgreSQL delivers it."""
 
     @property
     def public_id(self) -> str:

@@ -25,6 +25,8 @@ _RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemCode], .
     ((errors.OperationNotFound,), CODES["operation-not-found"]),
     ((errors.FailureGroupNotFound,), CODES["failure-group-not-found"]),
     ((errors.ViewNotFound,), CODES["view-not-found"]),
+    ((errors.WebhookNotFound,), CODES["webhook-not-found"]),
+    ((errors.WebhookRefused,), CODES["webhook-refused"]),
     ((errors.ViewExists,), CODES["conflict"]),
     ((errors.RuleNotFound,), CODES["rule-not-found"]),
     ((errors.ScheduleNotFound,), CODES["schedule-not-found"]),

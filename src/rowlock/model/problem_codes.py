@@ -43,6 +43,8 @@ CODES: Final = {
         ProblemCode("operation-not-found", 404, "There is no such operation"),
         ProblemCode("failure-group-not-found", 404, "There is no such failure group"),
         ProblemCode("view-not-found", 404, "There is no such saved view"),
+        ProblemCode("webhook-not-found", 404, "There is no such webhook"),
+        ProblemCode("webhook-refused", 422, "Webhooks may not be sent there"),
         ProblemCode("schedule-not-found", 404, "There is no such schedule"),
         ProblemCode("not-found", 404, "There is no such route"),
         ProblemCode("method-not-allowed", 405, "The method does not apply here"),

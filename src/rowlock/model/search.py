@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NUMBERS: Final = ("priority", "attempt")
 TIMES: Final = ("created", "finished")
-TEXTS: Final = ("kind", "lane", "tag", "worker", "error", "fingerprint", "phase", "tenant", "by")
+TEXTS: Final = ("kind", "lane", "tag", "worker", "error", "fingerprint", "phase", "tenant", "by", "backend")
 PATHS: Final = ("args", "ref")
 FIELDS: Final = ("id", "state", *TEXTS, *PATHS, *NUMBERS, *TIMES, "duration")
 FREE: Final = "text"

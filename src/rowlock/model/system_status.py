@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from rowlock.model.retention import RetentionRule
+
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
@@ -41,15 +43,6 @@ class OldestTransaction:
     who: str
     state: str
     open_for: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionRule:
-    """How long finished jobs stay; * stands for every kind or state."""
-
-    kind: str
-    state: str
-    keep: timedelta
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,8 @@ class WorkerView:
     stuck: int = 0
     requested: str | None = None
     supervisor: int | None = None
+    memory: int | None = None
+    """Bytes that the process takes, without its child processes, at its last heartbeat; None: not known."""
     held: Sequence[HeldSlot] = ()
     set_aside: Sequence[SetAsideView] = ()
     """Some of the jobs that it has set aside."""

@@ -74,7 +74,7 @@ def join(connection: object) -> Caller:
         if joined is not None:
             return joined
     message = (
-        "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, "
+        "connection= and session= take an asyncpg, psycopg or Django connection, or a SQLAlchemy Session, "
         "AsyncSession, Connection or "
         f"AsyncConnection; got {type(connection).__module__}.{type(connection).__qualname__}."
     )
@@ -96,6 +96,10 @@ def _adapted(package: str, connection: object) -> Caller | None:
             from rowlock.store.callers import sqlalchemy  # noqa: PLC0415 - as above
 
             return sqlalchemy.join(connection)
+        case "django":
+            from rowlock.store.callers import django  # noqa: PLC0415 - as above
+
+            return django.join(connection)
         case _:
             return None
 
@@ -126,8 +130,7 @@ def caller_errors(statements: Statements) -> Iterator[None]:
     except RowlockError:
         raise
     except Exception as error:
-        driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
-        state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
+        state = _sqlstate(error)
         if state in _NO_SCHEMA:
             raise schema_missing(statements.schema) from error
         if state in _CONFLICTS:
@@ -137,6 +140,15 @@ def caller_errors(statements: Statements) -> Iterator[None]:
             )
             raise DatabaseBusy(message, str(state)) from error
         raise
+
+
+def _sqlstate(error: BaseException) -> object:
+    """The SQLSTATE of a driver's error, which SQLAlchemy has as .orig and Django as the cause; None: it has none."""
+    for each in (getattr(error, "orig", error), error.__cause__):
+        state = getattr(each, "sqlstate", None) or getattr(each, "pgcode", None)
+        if state is not None:
+            return state
+    return None
 
 
 async def drive_async(plan: Generator[Ask | OwnWork, Any, T], statements: Statements, connection: Caller | Runner) -> T:

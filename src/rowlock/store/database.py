@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import weakref
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -26,6 +26,8 @@ from rowlock.errors import (
 from rowlock.model import redact
 from rowlock.model.database_url import shown, without_passwords
 from rowlock.store.driver import array_types, session_settings, tcp_timeouts
+from rowlock.store.driver import password as passwords
+from rowlock.store.driver.hosts import Hosts, port_fits
 from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy, lock_timeout
 from rowlock.store.driver.pinned_connection import PinnedConnection
 from rowlock.store.driver.pool import Pool
@@ -37,6 +39,7 @@ from rowlock.store.queries import Statements
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from rowlock.store.driver.password import Password
     from rowlock.store.queries import Statement
 
 T = TypeVar("T")
@@ -102,7 +105,7 @@ def plain_url(url: str) -> str:
         )
         raise ConfigurationError(message)
     try:
-        fits = urlsplit(f"postgresql://{rest}").port != 0
+        fits = port_fits(urlsplit(f"postgresql://{rest}").netloc)
     except ValueError:
         fits = False
     if not fits:
@@ -117,11 +120,24 @@ def plain_url(url: str) -> str:
 class Database:
     """Connections to one database and schema, for any number of event loops."""
 
+    _session_attributes: ClassVar = "read-write"
+    """Which server is wanted where the URL names several."""
+
     def __init__(
-        self, url: str, *, schema: str = "rowlock", direct_url: str | None = None, pooled: bool = False
+        self,
+        url: str,
+        *,
+        schema: str = "rowlock",
+        direct_url: str | None = None,
+        pooled: bool = False,
+        password: Password | None = None,
     ) -> None:
+        """password: a function that is asked for every new connection; it wins over the URL, and may be a string."""
         self.url = plain_url(url)
         self.direct_url = plain_url(direct_url) if direct_url else self.url
+        self.password = password
+        self._hosts = Hosts(self.url, self._session_attributes)
+        self._direct_hosts = Hosts(self.direct_url, self._session_attributes)
         self.pooled = pooled
         self.statements = Statements(schema)
         self.schema = schema
@@ -155,9 +171,8 @@ class Database:
         if longest is not None and not through_pooler:
             settings["lock_timeout"] = longest
         try:
-            connection = await asyncpg.connect(
-                self.direct_url if direct else self.url,
-                timeout=_CONNECT_SECONDS,
+            connection = await self._dial(
+                self._direct_hosts if direct else self._hosts,
                 command_timeout=None if patient else _CALL_SECONDS,
                 statement_cache_size=0 if through_pooler else 100,
                 server_settings=settings,
@@ -166,6 +181,8 @@ class Database:
         except asyncpg.exceptions.ClientConfigurationError as error:
             message = f"The database URL {shown(self.url)!r} cannot be used: {without_passwords(str(error), self.url)}."
             raise ConfigurationError(message) from None
+        except DatabaseUnreachable:
+            raise
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
         except (configparser.Error, ValueError) as error:
@@ -191,6 +208,24 @@ class Database:
                     raise unreachable(self.url, error) from error
                 raise
         return connection
+
+    async def _dial(self, hosts: Hosts, **options: Any) -> Connection[Record]:  # noqa: ANN401 - the driver's
+        """Connect to the first of the hosts that fits, within _CONNECT_SECONDS for all of them together."""
+        if self.password is not None:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                options["password"] = await passwords.current(self.password)
+        for left in reversed(range(len(hosts))):
+            try:
+                return await asyncpg.connect(hosts.url, timeout=_CONNECT_SECONDS / len(hosts), **options)
+            except TimeoutError:
+                hosts.pass_on()
+                if not left:
+                    raise
+        raise AssertionError
+
+    def past_pooler(self) -> Database:
+        """The same database without the pooler: a migration holds a session's lock."""
+        return Database(self.direct_url, schema=self.schema, password=self.password)
 
     @contextlib.asynccontextmanager
     async def connection(self, *, watched: bool = False) -> AsyncIterator[Connection[Record]]:

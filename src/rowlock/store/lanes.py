@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, cast
 from rowlock.errors import InvalidOption, UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
 from rowlock.model.rate import Rate
+from rowlock.model.retention import EVERY
 from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import timedelta
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import LaneOrder
@@ -133,7 +135,14 @@ async def prepare(
             priorities=[kind.priority for kind in kinds],
             shares=[0] * len(kinds),
         )
-    rules = [(kind.name, state, keep) for kind in kinds for state, keep in (kind.retention or {}).items()]
+
+
+async def declare_retention(
+    link: WorkerConnection, kinds: Iterable[Kind], of_all: Iterable[tuple[str, timedelta]]
+) -> None:
+    """Write the retention that code and settings declare. of_all: for every kind, by final state or *."""
+    rules = [(EVERY, state, keep) for state, keep in of_all]
+    rules += [(kind.name, state, keep) for kind in kinds for state, keep in (kind.retention or {}).items()]
     if rules:
         names, states, keeps = zip(*rules, strict=True)
         await link.fetch("set_retention", kinds=list(names), states=list(states), keeps=list(keeps))

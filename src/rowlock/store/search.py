@@ -25,7 +25,7 @@ _LEAST, _MOST = -(2**31), 2**31 - 1
 _INSTANT: Final = timedelta(microseconds=1)
 _SHORTEST, _FOREVER = timedelta(days=-36_525), timedelta(days=365_250)
 _SPECIAL: Final = ("lane", "tag", "error", "fingerprint")
-DEAR: Final = frozenset({"args", "error", "fingerprint", "phase", "worker", "tag", "ref", FREE})
+DEAR: Final = frozenset({"args", "error", "fingerprint", "phase", "worker", "tag", "ref", "backend", FREE})
 """Fields whose terms cost more per row than a comparison with a column."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.guard import TRUSTED
-from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, WrongState
+from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, UnknownKind, WrongState
+from rowlock.flow.worker.job_runner import JobRunner
 from rowlock.model.state import State
 from rowlock.store.rows import jobs as rows
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rowlock.app import Rowlock
-    from rowlock.flow.worker.worker import Worker
     from rowlock.model.job import Job
     from rowlock.testing.faults import Faults
 
@@ -55,10 +54,7 @@ class Drainer:
 
     def __init__(self, app: Rowlock, faults: Faults) -> None:
         self._app, self._faults = app, faults
-        self._workers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Worker]]
-        self._workers = weakref.WeakKeyDictionary()
-        self._keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
-        self._keepers = weakref.WeakKeyDictionary()
+        self._runner = JobRunner(lambda: app.make_worker(name="test", claims=False, handlers=faults))
 
     async def drain(
         self, *, limit: int = LIMIT, at_once: int = 1, raise_errors: bool = False, before: Sequence[Job] = ()
@@ -102,13 +98,12 @@ class Drainer:
 
     async def _run(self, job_id: int, *, raise_errors: bool) -> Job | None:
         """Run one job; None: it cannot be claimed now."""
-        worker = await self._worker()
         self._faults.raised.pop(job_id, None)
         try:
-            if not await worker.run_by_id(job_id):
+            if not await self._runner.run(job_id):
                 return None
-        except WrongState:
-            return None  # its lane is drained
+        except (WrongState, UnknownKind):
+            return None  # its lane is drained, or its code is not imported
         database = self._app.database()
         if raise_errors:
             await self._raise(job_id)
@@ -133,41 +128,14 @@ class Drainer:
                 "Pass limit=… if that many are meant."
             )
 
-    async def _worker(self) -> Worker:
-        loop = asyncio.get_running_loop()
-        starting = self._workers.get(loop)
-        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
-            starting = self._workers[loop] = loop.create_task(self._start())
-        return await asyncio.shield(starting)
-
-    async def _start(self) -> Worker:
-        worker = self._app.make_worker(name="test", claims=False, handlers=self._faults)
-        await worker.start()
-        loop = asyncio.get_running_loop()
-        self._keepers[loop] = loop.create_task(_keep(worker), name="rowlock-test")
-        return worker
-
     @property
     def loops(self) -> list[asyncio.AbstractEventLoop]:
         """Event loops that have a worker here and are not closed."""
-        return [loop for loop in self._workers if not loop.is_closed()]
+        return self._runner.loops
 
     async def close(self) -> None:
         """Stop this loop's worker."""
-        loop = asyncio.get_running_loop()
-        self._workers.pop(loop, None)
-        keeper = self._keepers.pop(loop, None)
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
-
-
-async def _keep(worker: Worker) -> None:
-    """Stop the worker when this task is cancelled: by the drainer, or by a loop that ends, which cancels its tasks."""
-    try:
-        await worker.stopped.wait()
-    finally:
-        await worker.stop(after=0)
+        await self._runner.close()
 
 
 async def _given_up(running: Iterable[asyncio.Task[Job | None]]) -> None:

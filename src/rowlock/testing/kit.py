@@ -50,7 +50,9 @@ class Kit:
         self.database_url = self._lent.url
         """This test's database, for your own engine or connection."""
         self._back = app.repoint(
-            replace(app.settings, database_url=self._lent.url, direct_url=None, pooled=False, worker=False)
+            replace(
+                app.settings, database_url=self._lent.url, direct_url=None, replica_url=None, pooled=False, worker=False
+            )
         )
         self._faults = Faults(app)
         self._drainer = Drainer(app, self._faults)

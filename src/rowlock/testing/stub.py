@@ -172,7 +172,7 @@ class StubIO(AttemptIO):
 
     def __init__(self, job: Job, channel: StubChannel) -> None:
         row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
-        row |= {"claimed_at": job.claimed_at, "args": "{}"}
+        row |= {"claimed_at": job.claimed_at, "args": "{}", "meta": None}
         super().__init__(row, channel, asyncio.Event())
         self._channel = channel
         self._job = job

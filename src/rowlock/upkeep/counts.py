@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.model.failure_group import MOST_GROUPS
 from rowlock.store.database import UNSERVED
+from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ MOST_SERIES: Final = 2_000
 async def counts(context: DutyContext, _beat: CompletedBeat) -> int:
     """Move increments into counts and failure groups, and delete old ones; returns 0, as no job has changed.
 
-    A part that fails, because a row is refused, keeps no other part; its error is raised after them.
+    A row that is refused keeps only itself. A part that fails as a whole keeps no other, and its error is raised last.
     """
     failures: list[Exception] = []
-    for part in (_fold_counts, _fold_failures, _prune_counts):
+    for part in (_fold_counts, _fold_failures, _prune):
         try:
             await part(context)
         except UNSERVED:
@@ -37,22 +38,24 @@ async def counts(context: DutyContext, _beat: CompletedBeat) -> int:
 
 
 async def _fold_counts(context: DutyContext) -> None:
-    for _ in range(MOST_BATCHES):
-        (row,) = await context.database.fetch("fold_counts", batch=FOLDED_AT_ONCE, series=MOST_SERIES)
-        if row["folded"] < FOLDED_AT_ONCE:
-            break
+    await _fold(context, "fold_counts", "count_increment_names", series=MOST_SERIES)
 
 
 async def _fold_failures(context: DutyContext) -> None:
+    await _fold(context, "fold_failures", "failure_increment_names", groups=MOST_GROUPS)
+
+
+async def _fold(context: DutyContext, name: str, candidates: str, **most: int) -> None:
     for _ in range(MOST_BATCHES):
-        (row,) = await context.database.fetch("fold_failures", batch=FOLDED_AT_ONCE, groups=MOST_GROUPS)
-        if row["folded"] < FOLDED_AT_ONCE:
+        answers = await fetch_apart(context, name, candidates, batch=FOLDED_AT_ONCE, **most)
+        if sum(row["folded"] for (row,) in answers) < FOLDED_AT_ONCE:
             break
 
 
-async def _prune_counts(context: DutyContext) -> None:
-    (pruned,) = await context.database.fetch("prune_counts")
-    if pruned["minutes"]:
-        await context.database.fetch("prune_failures")
-    if pruned["hours"]:
-        await context.database.fetch("forget_series")
+async def _prune(context: DutyContext) -> None:
+    """Delete counts past their time, then failure groups and series, both rarely: they are read whole."""
+    answers = await fetch_apart(context, "prune_counts", "old_counts")
+    if any(row["minutes"] for (row,) in answers) or "prune_failures" in context.refused:
+        await fetch_apart(context, "prune_failures", "old_failures")
+    if any(row["hours"] for (row,) in answers) or "forget_series" in context.refused:
+        await fetch_apart(context, "forget_series", "old_series_names")

@@ -45,8 +45,13 @@ class DutyRunner:
         *,
         set_aside: SetAside | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        deliver: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
-        """submit: enqueues the jobs of schedules; None: none is fired. set_aside: notes jobs that make a duty fail."""
+        """submit: enqueues the jobs of schedules; None: none is fired. set_aside: notes jobs that make a duty fail.
+
+        deliver: tells carriers of jobs that wait for a message; None: there are none.
+        """
+        self._deliver = deliver
         self._database, self._events = database, events or Events()
         self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
         noted = SetAside(logger) if set_aside is None else set_aside
@@ -68,6 +73,9 @@ class DutyRunner:
         async with self._busy:
             for name in beat.due:
                 await self._guarded(name, self.run(name, beat))
+            if self._deliver is not None:
+                # Last, so that what the other duties put back into the queue is delivered at once.
+                await self._guarded("deliver", self._deliver())
 
     async def _guarded(self, name: str, duty: Awaitable[object]) -> None:
         try:

@@ -61,6 +61,7 @@ async def _prune_access(context: DutyContext) -> None:
 
 async def registry(context: DutyContext, _beat: CompletedBeat) -> int:
     """Delete rows of silent workers, and of waiters, locks and bulk orders whose process is gone."""
+    await context.database.fetch("forget_deliverers")
     await fetch_apart(context, "workers_silent", "silent_workers")
     await fetch_apart(context, "prune_workers", "silent_workers")
     await fetch_apart(context, "prune_waiters", "expired_waiters")

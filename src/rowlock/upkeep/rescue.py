@@ -11,7 +11,7 @@ from rowlock.model import ids
 from rowlock.model.queue_pair import pair_of
 from rowlock.model.state import State
 from rowlock.store.halves import in_halves
-from rowlock.telemetry import JobRescued
+from rowlock.telemetry import JobRescued, id_fields
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
 
@@ -81,7 +81,7 @@ def _moved(context: DutyContext, rows: Iterable[Record], why: str) -> int:
             ids.encode(row["id"]),
             why,
             row["state"],
-            extra={"job_id": ids.encode(row["id"]), "kind": row["kind"]},
+            extra={**id_fields(row["id"]), "kind": row["kind"], "fence": row["fence"], "state": row["state"]},
         )
         if context.events.active:
             context.events.emit(JobRescued(row["id"], row["kind"], row["state"]))

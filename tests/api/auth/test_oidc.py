@@ -323,3 +323,18 @@ def test_a_damaged_cookie_is_no_attempt(cookie: str) -> None:
     assert LoginAttempt.parse(cookie) is None
     kept = LoginAttempt.begin("/jobs")
     assert LoginAttempt.parse(kept.cookie) == kept
+
+
+async def test_a_logout_works_while_the_provider_does_not_answer() -> None:
+    login = OIDCLogin(issuer="http://127.0.0.1:1/nobody", client_id=CLIENT)
+    assert await login.logout_address("https://door/") is None
+
+
+async def test_me_says_who_logged_in_at_the_provider(door: Rest) -> None:
+    async with opened_browser(door) as browser:
+        await browser.log_in()
+        assert (await browser.client.get("/me")).json()["login"] == "oidc"
+    token = await door.app.tokens.create("ci", roles=["user"])
+    async with door.client(None, base=DOOR) as client:
+        bearer = {"Authorization": f"Bearer {token.text}"}
+        assert (await client.get("/me", headers=bearer)).json()["login"] == "token"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -19,7 +20,9 @@ from rowlock import ConfigurationError
 from rowlock.api import RowlockAPI
 from rowlock.api.routing import Route
 from rowlock.api.schemas.embed import EmbeddedStreamEvent
+from rowlock.desk.embedded_jobs import principal_of
 from rowlock.model import ids
+from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -91,6 +94,10 @@ async def test_a_token_reads_its_job_and_shows_neither_arguments_nor_results(res
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), path
         refused = await client.post(f"/embed/jobs/{job['id']}/cancel")
         assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:cancel")
+        assert "Make it with cancel=True" in refused.json()["detail"]
+    # The desk behind it would refuse, too.
+    behind = principal_of((await rest.app.identity.by_embed_token(token.text)).grant)
+    assert behind.permissions == {Permission.READ, Permission.READ_ALL}
 
 
 async def test_another_job_does_not_exist_for_it(rest: Rest) -> None:
@@ -116,8 +123,7 @@ async def test_an_embed_token_opens_no_other_route(make_rest: Callable[..., Rest
                 continue
             method = next(iter(route.methods or ()))
             path = route.path.replace(":path}", "}")
-            named = ("name", "kind", "worker", "token_id", "operation_id", "rule_id", "key", "fingerprint", "view_id")
-            names = dict.fromkeys(named, "1")
+            names = dict.fromkeys(re.findall(r"{(\w+)}", path), "1")
             names |= {"job_id": job["id"], "workflow_id": ids.encode_workflow(1)}
             answer = await client.request(method, path.format(**names))
             assert answer.status_code in (401, 422), (method, path, answer.text)

@@ -139,7 +139,7 @@ async def test_groups_beyond_the_most_of_a_kind_are_one(rest: Rest) -> None:
         "INSERT INTO {s}.failure_increments (job_id, n, ended, fingerprint, kind, tenant) "
         "SELECT n, 1, true, 'f' || n, 'k', '' FROM generate_series(1, 12) AS n"
     )
-    await store.one("fold_failures", batch=100, groups=10)
+    await store.one("fold_failures", only=None, batch=100, groups=10)
     async with rest.client() as client:
         found = await groups(client, limit=500)
         (rest_of_them,) = [group for group in found if group["other"]]
@@ -149,7 +149,7 @@ async def test_groups_beyond_the_most_of_a_kind_are_one(rest: Rest) -> None:
             "INSERT INTO {s}.failure_increments (job_id, n, ended, fingerprint, kind, tenant) "
             "VALUES (1, 1, true, 'f1', 'k', ''), (1, 1, true, 'new', 'k', ''), (1, 1, true, 'new', 'j', '')"
         )
-        await store.one("fold_failures", batch=100, groups=10)
+        await store.one("fold_failures", only=None, batch=100, groups=10)
         assert len(await groups(client, limit=500)) == 12
     assert MOST_GROUPS > 100
 
@@ -161,9 +161,9 @@ async def test_two_folds_at_once_count_a_failure_once(database_url: str) -> None
             "VALUES (1, 3, true, 'f', 'k', '')"
         )
         async with one.connection.transaction():
-            assert (await one.one("fold_failures", batch=10, groups=10))["folded"] == 1
-            assert (await two.one("fold_failures", batch=10, groups=10))["folded"] == 0
-        assert (await two.one("fold_failures", batch=10, groups=10))["folded"] == 0
+            assert (await one.one("fold_failures", only=None, batch=10, groups=10))["folded"] == 1
+            assert (await two.one("fold_failures", only=None, batch=10, groups=10))["folded"] == 0
+        assert (await two.one("fold_failures", only=None, batch=10, groups=10))["folded"] == 0
         assert await two.value("SELECT failed FROM {s}.failure_groups") == 3
 
 
@@ -194,7 +194,7 @@ async def test_groups_without_a_failure_for_a_month_are_forgotten(rest: Rest) ->
         assert len(await groups(client)) == 1
         await store.execute("UPDATE {s}.failure_groups SET last_seen = now() - interval '32 days'")
         await store.execute("UPDATE {s}.failures_by_hour SET since = since - interval '32 days'")
-        await store.one("prune_failures")
+        await store.one("prune_failures", only=None)
         assert await groups(client, window="31d") == []
     assert await store.value("SELECT count(*) FROM {s}.failures_by_hour") == 0
 

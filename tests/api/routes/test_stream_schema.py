@@ -13,8 +13,8 @@ from tests.api.routes.streaming import FRAME
 from tests.waiting import eventually
 
 from rowlock import Context, Retry
-from rowlock.api import sse
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
+from rowlock.api.streaming import sse
 from rowlock.desk.follow import feed
 from rowlock.model.event import NAMES
 from rowlock.model.feed import Topic

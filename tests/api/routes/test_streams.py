@@ -13,8 +13,9 @@ import pytest
 from tests.api.routes.streaming import FRAME
 from tests.waiting import eventually, until
 
-from rowlock.api import RowlockAPI, sse
+from rowlock.api import RowlockAPI
 from rowlock.api.auth import TokenAuth
+from rowlock.api.streaming import sse
 from rowlock.desk.follow import feed
 from rowlock.model import ids
 from rowlock.model.access import Permission, Principal

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -97,6 +98,42 @@ async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> N
     _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.timeout(180)
+async def test_the_demo_ends_and_leaves_a_link_that_works_for_a_while(cli: Cli) -> None:
+    options = ("--database-url", cli.url, "--linger", "1h", "--port", "0")
+    answer = await cli("demo", *options)
+    assert answer.code == 0
+    assert "All 23 jobs ended as they should.\n" in answer.out
+    said = re.fullmatch(r"rowlock: the dashboard, for 1h or until `kill (\d+)`: (http://\S+)\n", answer.err)
+    assert said is not None, answer.err
+    process, link = int(said[1]), said[2]
+    async with httpx.AsyncClient(follow_redirects=True) as client:
+        home = await client.get(link, headers={"Accept": "text/html"})
+        assert home.status_code == 200
+        assert home.headers["content-type"].startswith("text/html")
+        found = await client.get(f"{link.partition('/auth/')[0]}/jobs", params={"q": "kind:demo.*"})
+        assert found.json()["items"] != []
+    os.kill(process, signal.SIGTERM)
+
+    async def gone() -> bool:
+        with psycopg.connect(cli.url) as connection:
+            return connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
+
+    await eventually(gone)
+
+
+@pytest.mark.timeout(180)
+async def test_what_the_demo_leaves_ends_by_itself(cli: Cli) -> None:
+    answer = await cli("demo", "--database-url", cli.url, "--linger", "1s", "--port", "0")
+    assert answer.code == 0
+
+    async def gone() -> bool:
+        with psycopg.connect(cli.url) as connection:
+            return connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
+
+    await eventually(gone)
 
 
 @pytest.mark.timeout(180)

@@ -252,3 +252,13 @@ async def test_a_row_that_cannot_be_read_is_shown_cancelled_and_removed(cli: Cli
         if arguments[0] == "show":
             assert "arguments cannot be read: nested more than 150 levels deep" in answer.out
     assert (await cli("jobs", "show", bad)).code != 0
+
+
+async def test_a_list_of_failed_jobs_shows_their_errors(cli: Cli) -> None:
+    public_id = await cli.enqueue("explode")
+    await cli("run-job", public_id, "--app", "tasks:app")
+    for listed in (await cli("jobs", "ls", "state:failed"), await cli("jobs", "ls", "--state", "failed")):
+        header, line = listed.out.splitlines()[:2]
+        assert header.split()[-1] == "ERROR"
+        assert line.startswith(public_id)
+        assert "ValueError: out of paper" in line

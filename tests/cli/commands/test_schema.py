@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 from tests.cli.conftest import Cli
 
 from rowlock.store.schema.migrate import newest
@@ -67,6 +68,22 @@ async def test_the_printed_script_makes_the_schema(empty: Cli) -> None:
     assert (await empty("schema", "verify", "--schema", "queue")).code == 0
     back = await empty("schema", "sql", "--schema", "queue", "--since", str(newest()), "--to", "0", "--json")
     assert "DROP TABLE" in back.json["sql"]
+
+
+async def test_a_script_without_a_transaction_runs_in_that_of_a_tool(empty: Cli) -> None:
+    """One transaction for the way up, the way back and up again, as a migration tool may have it."""
+    before, now = newest() - 3, newest()
+    steps = [(0, before), (before, now), (now, before), (before, now), (now, 0), (0, now)]
+    with psycopg.connect(empty.url) as tool:
+        for since, to in steps:
+            script = await empty("schema", "sql", "--no-transaction", "--since", str(since), "--to", str(to))
+            assert script.code == 0
+            for word in ("BEGIN;", "COMMIT;", "CONCURRENTLY"):
+                assert f"\n{word}" not in f"\n{script.out}"
+            tool.execute(script.out.encode())
+            assert tool.info.transaction_status is TransactionStatus.INTRANS
+        tool.commit()
+    assert (await empty("schema", "verify")).code == 0
 
 
 async def test_the_script_needs_no_database(cli: Cli) -> None:

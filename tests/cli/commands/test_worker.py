@@ -61,6 +61,19 @@ async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli,
     assert (await app.jobs.get(public_id)).state == State.COMPLETED
 
 
+async def test_a_lane_that_no_worker_serves_is_named(cli: Cli) -> None:
+    process = await cli.start("worker", "--app", "tasks:app", "--lanes", "front=2")
+    lines = await said(process.stderr, "no worker serves lane")
+    assert "no worker serves lane default (count, explode, hold, login, pay): --lanes leaves it out here" in lines[-1]
+    other = await cli.start("worker", "--app", "tasks:app", "--lanes", "default")
+    beginning = await said(other.stderr, "lane default")
+    other.send_signal(signal.SIGTERM)
+    code, _, rest = await ended(other)  # it has looked around by then, while the first one was there
+    process.send_signal(signal.SIGTERM)
+    assert (code, (await ended(process))[0]) == (0, 0)
+    assert "no worker serves" not in "".join(beginning) + rest
+
+
 async def test_json_logs_are_one_object_per_line_on_standard_output(cli: Cli) -> None:
     await cli.enqueue("greet", name="Ada")
     process = await cli.start("worker", "--app", "tasks:app", "--json")

@@ -7,7 +7,7 @@ import pytest
 
 from rowlock.cli.job_ids import ids_in
 from rowlock.cli.screen import records
-from rowlock.cli.screen.job_text import error_text, job_rows, progress_text
+from rowlock.cli.screen.job_text import error_text, job_columns, job_rows, progress_text
 from rowlock.cli.screen.output import (
     Screen,
     aligned,
@@ -131,3 +131,17 @@ def test_sentences_are_broken_between_words_on_a_terminal_only(
     Screen(as_json=False).prose(text)
     lines = ["  Also: it waits for", "    0ZW3-SVXH-120C-EZ, which", "    has the lock"]
     assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_table_of_jobs_shows_errors_when_one_has_one() -> None:
+    fine = job(state=State.COMPLETED)
+    assert "error" not in job_columns([fine])
+    assert len(job_rows([fine])[0]) == len(job_columns([fine]))
+    raised = job(state=State.FAILED, errors={"reason": "failed", "type": "OSError", "message": "no paper\nleft"})
+    partly = job(state=State.COMPLETED_WITH_ERRORS, errors={"errors": ["page 7 is torn", "page 8"]})
+    wordy = job(state=State.FAILED, errors={"type": "OSError", "message": "x" * 200})
+    jobs = [fine, raised, partly, wordy]
+    assert job_columns(jobs)[-1] == "error"
+    errors = [row[-1] for row in job_rows(jobs)]
+    assert errors[:3] == ["", "failed: OSError: no paper", "page 7 is torn"]
+    assert (len(errors[3]), errors[3][-1]) == (80, "…")

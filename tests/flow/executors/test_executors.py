@@ -327,8 +327,7 @@ async def test_outputs_and_signals_reach_a_child_process(app: Rowlock) -> None:
     job_id = rows[1]["job_id"]
 
     async def waits() -> bool:
-        found = await app.database().fetch("job_kind", id=job_id)
-        return bool(found[0]["state"] == State.BLOCKED and (await app.jobs.history(job_id)).attempts)
+        return bool((await app.jobs.get(job_id)).state == State.BLOCKED and (await app.jobs.history(job_id)).attempts)
 
     async with app.worker():
         await eventually(waits)

@@ -44,7 +44,7 @@ class Scripted:
     def free(self, lane: str, slots: int) -> int:
         return slots - (lane in self.used)
 
-    def occupy(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    def occupy(self, rows: Sequence[dict[str, Any]], _began: float, /) -> Sequence[dict[str, Any]]:
         self.used |= {row["lane"] for row in rows}
         return rows
 
@@ -137,7 +137,7 @@ async def test_jobs_that_come_in_a_stream_are_looked_for_every_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Scripted(["a", "b"], [])
-    script.occupy = lambda rows: rows  # type: ignore[method-assign]  # their slots are free again at once
+    script.occupy = lambda rows, _began, /: rows  # type: ignore[method-assign]  # their slots are free again at once
     watch = Watch(script, monkeypatch, lanes=("a", "b"))
     await watch.until(script.out_of_script)
     assert watch.rests == [0.002, 0.002]

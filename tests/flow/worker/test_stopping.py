@@ -282,9 +282,9 @@ async def test_a_job_told_to_stop_before_its_first_step_still_has_an_outcome(app
         slots = worker._slots
         run = slots.run
 
-        def run_and_cancel(rows: Iterable[asyncpg.Record]) -> None:
+        def run_and_cancel(rows: Iterable[asyncpg.Record], began: float) -> None:
             claimed = list(rows)
-            run(claimed)
+            run(claimed, began)
             for row in claimed:
                 slots.stop_attempts(row["id"], "cancel")
 

@@ -173,9 +173,10 @@ def test_blocking_code_starts_a_worker_in_a_thread(database_url: str) -> None:
 
 PROGRAM = """
 import asyncio, sys
+from datetime import timedelta
 from rowlock import Rowlock, Settings
 
-app = Rowlock(sys.argv[1], settings=Settings())
+app = Rowlock(sys.argv[1], settings=Settings(shutdown_after=timedelta(seconds=0.2)))
 started = asyncio.Event()
 
 @app.job
@@ -192,9 +193,8 @@ sys.stdin.readline()
 async def test_a_program_that_ends_without_stopping_its_worker_returns_its_jobs(
     database_url: str, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    program = PROGRAM.replace("app =", "import rowlock.app as module\nmodule._AT_EXIT = 0.2\napp =", 1)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, database_url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", PROGRAM, database_url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"started\n"

@@ -39,7 +39,7 @@ def app() -> Rowlock:
             "app.job() has no option 'uniqe_key'. It is an option of one call: task.opt",
         ),
         ({"name": "n"}, "app.job() has no option 'name'. Pass the name of the kind first"),
-        ({"xyzzy": 1}, "app.job() has no option 'xyzzy'. It has aliases, approval, executor"),
+        ({"xyzzy": 1}, "app.job() has no option 'xyzzy'. It has aliases, approval, delivery"),
     ],
 )
 def test_a_wrong_option_of_a_kind_gets_a_suggestion(app: Rowlock, given: dict[str, Any], message: str) -> None:
@@ -90,7 +90,7 @@ def test_an_error_inside_the_function_is_its_own() -> None:
 def test_every_option_is_in_the_signature_with_its_type_and_default(app: Rowlock) -> None:
     signature = inspect.signature(app.job)
     options = [one for one in signature.parameters.values() if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    assert len(options) == 20
+    assert len(options) == 21
     assert not [one.name for one in options if inspect.Parameter.empty in (one.annotation, one.default)]
     assert str(signature.parameters["retention"]) == "retention: 'Span | Mapping[str, Span] | None' = None"
     assert not [one for one in signature.parameters.values() if one.kind is inspect.Parameter.VAR_KEYWORD]

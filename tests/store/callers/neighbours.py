@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import asyncpg
 import psycopg
 import sqlalchemy
+import sqlmodel
 from psycopg.rows import dict_row
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import (
@@ -19,6 +20,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlmodel.ext.asyncio.session import AsyncSession as ModelSession
 from typing_extensions import override
 
 if TYPE_CHECKING:
@@ -165,7 +167,8 @@ class AsyncAlchemy:
         self._engine = engine
 
     async def write(self, number: int) -> None:
-        await self.joins.execute(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
+        run = getattr(self.joins, "exec", self.joins.execute)  # SQLModel's name for it
+        await run(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
 
     async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         return await task.options(session=self.joins).enqueue(number)
@@ -231,6 +234,8 @@ NEIGHBOURS: dict[str, Callable[[str, str], Any]] = {
     "session-pg8000": _alchemy("pg8000", Session),
     "scoped-session": _alchemy("psycopg", lambda engine: scoped_session(sessionmaker(engine))),
     "connection-psycopg": _alchemy("psycopg", lambda engine: engine.connect()),
+    "sqlmodel-session": _alchemy("psycopg", sqlmodel.Session),
+    "sqlmodel-async-session": _async_alchemy("asyncpg", ModelSession),
     "async-session-asyncpg": _async_alchemy("asyncpg", AsyncSession),
     "async-session-psycopg": _async_alchemy("psycopg", AsyncSession),
     "async-scoped-session": _async_alchemy("asyncpg", _async_scoped),

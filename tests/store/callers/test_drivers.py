@@ -96,7 +96,7 @@ async def test_blocking_code_cannot_wait_for_asyncpg(app: Rowlock, database_url:
 
 
 async def test_a_stranger_is_refused_with_the_list_of_friends(app: Rowlock) -> None:
-    with pytest.raises(InvalidOption, match="asyncpg or psycopg connection, or a SQLAlchemy Session"):
+    with pytest.raises(InvalidOption, match="asyncpg, psycopg or Django connection, or a SQLAlchemy Session"):
         await greet(app).options(session=object()).enqueue("ada")
 
 

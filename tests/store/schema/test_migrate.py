@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import psycopg
 import pytest
-from tests.databases import chosen_server
+from tests.databases import client_program, psql
 from tests.factories import Store, opened
 from tests.waiting import eventually
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store.database import Database
-from rowlock.store.embedded.binaries import locate
 from rowlock.store.queries import checked_schema
 from rowlock.store.schema import migrate
 
@@ -316,20 +315,6 @@ async def test_a_restored_dump_has_no_differences(database_url: str, empty_datab
     assert await migrate.verify(empty_database_url) == []
     await run_all(empty_database_url, OTHER_VIEW)
     assert any(line.startswith("unexpected: view stats_ended") for line in await migrate.verify(empty_database_url))
-
-
-async def psql(url: str, script: str) -> None:
-    await client_program("psql", url, "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-f", "-", given=script)
-
-
-async def client_program(name: str, url: str, *options: str, given: str = "") -> str:
-    """What a program of PostgreSQL prints."""
-    server, pipe = chosen_server(), asyncio.subprocess.PIPE
-    program = (server.get("binaries") or locate(server["version"])) / name
-    process = await asyncio.create_subprocess_exec(str(program), url, *options, stdin=pipe, stdout=pipe, stderr=pipe)
-    printed, said = await process.communicate(given.encode())
-    assert (process.returncode, said.decode()) == (0, "")
-    return printed.decode()
 
 
 async def required(url: str, schema: str = "rowlock") -> None:

@@ -55,6 +55,7 @@ export type Attempts = Schema["AttemptsAnswer"];
 export type Attempt = Schema["AttemptAnswer"];
 export type LogLine = Schema["LogLineAnswer"];
 export type JobItem = Schema["ItemAnswer"];
+export type Relative = Schema["RelativeAnswer"];
 export type ItemState = Schema["ItemState"];
 
 /** Parts of one job that are read when their section is opened. */
@@ -64,6 +65,12 @@ export const jobPartQueries = {
       queryKey: ["jobs", "approval", id],
       queryFn: ({ signal }) =>
         bodyOf(client.GET("/api/v1/jobs/{job_id}/approval", { params: { path: { job_id: id } }, signal })),
+    }),
+  relatives: (id: string) =>
+    queryOptions({
+      queryKey: ["jobs", "relatives", id],
+      queryFn: ({ signal }) =>
+        bodyOf(client.GET("/api/v1/jobs/{job_id}/relatives", { params: { path: { job_id: id } }, signal })),
     }),
   items: (id: string, state: ItemState | null) =>
     infiniteQueryOptions({

@@ -38,6 +38,9 @@ export function logIn(token: string): Promise<Me> {
   return bodyOf(client.POST("/api/v1/auth/login", { body: { token } }));
 }
 
-export async function logOut(): Promise<void> {
+/** Ends the session here; of one that the identity provider opened, answers where the browser ends that one too. */
+export async function logOut(atProvider: boolean): Promise<string | null> {
+  if (atProvider) return (await bodyOf(client.POST("/api/v1/auth/logout/oidc"))).url;
   await bodyOf(client.POST("/api/v1/auth/logout"));
+  return null;
 }

@@ -8,6 +8,7 @@ export type Doctor = Schema["DoctorAnswer"];
 export type Finding = Schema["FindingAnswer"];
 export type Deploy = Schema["DeploysAnswer"]["items"][number];
 export type Change = Schema["ChangeAnswer"];
+export type Role = Schema["RoleAnswer"];
 export type Token = Schema["TokenAnswer"];
 export type NewToken = Schema["NewToken"];
 export type NewTokenAnswer = Schema["NewTokenAnswer"];
@@ -75,6 +76,11 @@ export const systemQueries = {
       queryKey: ["system", "tokens"],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/tokens", { signal })),
     }),
+  roles: () =>
+    queryOptions({
+      queryKey: ["system", "roles"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/roles", { signal })),
+    }),
   audit: (search: AuditSearch) =>
     infiniteQueryOptions({
       queryKey: ["system", "audit", search],
@@ -94,6 +100,12 @@ export const createToken = (body: NewToken): Promise<NewTokenAnswer> => bodyOf(c
 
 export const revokeToken = (id: string): Promise<Token> =>
   bodyOf(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } }));
+
+export const grantRole = (role: string, subject: string): Promise<Role> =>
+  bodyOf(client.POST("/api/v1/roles/{role}/grants", { params: { path: { role } }, body: { subject } }));
+
+export const revokeRole = (role: string, subject: string): Promise<Role> =>
+  bodyOf(client.DELETE("/api/v1/roles/{role}/grants/{subject}", { params: { path: { role, subject } } }));
 
 /** overlap: how long the old secret stays valid. */
 export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>

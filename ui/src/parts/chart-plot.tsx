@@ -36,6 +36,10 @@ function timeLabels(): (seconds: number) => string {
   };
 }
 
+/** The width of an axis whose longest label is not cut. */
+const roomFor = (labels: readonly string[] | null) =>
+  Math.max(40, 18 + 6.2 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
+
 function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }: PlotProps): uPlot.Options {
   const line = colourOf(element, "line");
   const faint = colourOf(element, "ink-faint");
@@ -53,7 +57,7 @@ function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }
     scales: { y: { range: (_, __, max) => [0, Math.max(1e-9, max) * 1.08 || 1] } },
     axes: [
       { ...axis, space: 70, values: (_, splits) => splits.map(timeLabels()) },
-      { ...axis, size: 52, space: 34, values: (_, splits) => splits.map(format) },
+      { ...axis, size: (_, labels) => roomFor(labels), space: 34, values: (_, splits) => splits.map(format) },
     ],
     series: [
       {
@@ -74,6 +78,8 @@ function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }
       }),
     ],
     hooks: {
+      // Values are those under the pointer: without one, the legend shows names only.
+      setCursor: [(plot) => element.toggleAttribute("data-pointed", typeof plot.cursor.idx === "number")],
       setSelect: [
         (plot) => {
           const { left, width } = plot.select;
@@ -92,6 +98,7 @@ function drawMarkers(plot: uPlot, markers: NonNullable<PlotProps["data"]["marker
   ctx.save();
   ctx.strokeStyle = colour;
   ctx.fillStyle = colour;
+  ctx.textAlign = "left"; // the axes leave theirs behind
   ctx.font = font.replace("11px", `${Math.round(11 * devicePixelRatio)}px`);
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
   for (const marker of markers) {

@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useEffect, useId, useLayoutEffect, useRef } from "react";
 import { words } from "../words";
 import { IconButton } from "./button";
 import { classNames } from "./class-names";
@@ -20,7 +20,8 @@ export function Dialog({ title, onClose, children, footer, wide = false }: Dialo
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
 
-  useEffect(() => {
+  // Closed before it leaves the document: the browser gives the focus back only then.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     if (!dialog) return;
     if (!dialog.open) dialog.showModal();

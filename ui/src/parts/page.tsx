@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from "react";
+import { useFeatures } from "../hooks/use-session";
 import { words } from "../words";
 import { classNames } from "./class-names";
 import styles from "./page.module.css";
@@ -15,9 +16,10 @@ interface PageProps {
 
 /** The frame of a page: its one h1, its actions, its content. Sets the title of the tab. */
 export function Page({ title, badge, subtitle, actions, children }: PageProps) {
+  const instance = useFeatures()?.instance?.name;
   useEffect(() => {
-    document.title = `${title} · ${words.shell.product}`;
-  }, [title]);
+    document.title = [title, instance, words.shell.product].filter(Boolean).join(" · ");
+  }, [title, instance]);
   return (
     <div className={styles.page}>
       <header className={styles.header}>

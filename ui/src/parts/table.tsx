@@ -157,7 +157,7 @@ export function Table<Row>(props: TableProps<Row>) {
           </tr>
         </thead>
         <tbody ref={body}>
-          {above > 0 && <Spacer height={above} span={columns.length} />}
+          {above > 0 && <Spacer height={above} />}
           {rows.slice(first, last + 1).map((row, offset) => {
             const key = rowKey(row);
             return (
@@ -179,7 +179,7 @@ export function Table<Row>(props: TableProps<Row>) {
               </tr>
             );
           })}
-          {below > 0 && <Spacer height={below} span={columns.length} />}
+          {below > 0 && <Spacer height={below} />}
         </tbody>
       </table>
     </div>
@@ -187,10 +187,11 @@ export function Table<Row>(props: TableProps<Row>) {
 }
 
 /** Stands for the rows that are not drawn. */
-function Spacer({ height, span }: { height: number; span: number }) {
+/** One cell is enough: a span over hidden columns would give them width again. */
+function Spacer({ height }: { height: number }) {
   return (
     <tr aria-hidden="true" className={styles.spacer}>
-      <td colSpan={span} style={{ height }} />
+      <td style={{ height }} />
     </tr>
   );
 }

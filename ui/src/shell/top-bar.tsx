@@ -1,8 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link, useLocation } from "wouter";
 import { logOut } from "../api/session";
-import { useMe } from "../hooks/use-session";
+import { useFeatures, useMe } from "../hooks/use-session";
 import { Button, IconButton } from "../parts/button";
+import { classNames } from "../parts/class-names";
 import { Icon } from "../parts/icon";
 import { Menu } from "../parts/menu";
 import { words } from "../words";
@@ -31,7 +32,7 @@ export function TopBar({ onPalette, onKeyboard, onMenu, menuOpen }: TopBarProps)
       <Link href="/" className={styles.brand}>
         <Mark />
         <span>{words.shell.product}</span>
-        <span className={styles.instance}>{location.host}</span>
+        <Instance />
       </Link>
       <Button icon="search" className={styles.palette} onClick={onPalette}>
         <span className={styles.paletteText}>{words.shell.palette.open}</span>
@@ -43,6 +44,16 @@ export function TopBar({ onPalette, onKeyboard, onMenu, menuOpen }: TopBarProps)
         <UserMenu onKeyboard={onKeyboard} />
       </div>
     </header>
+  );
+}
+
+/** Which installation this is: its name on its colour, or the host of the address. */
+function Instance() {
+  const instance = useFeatures()?.instance;
+  return instance ? (
+    <span className={classNames(styles.named, styles[instance.colour])}>{instance.name}</span>
+  ) : (
+    <span className={styles.instance}>{location.host}</span>
   );
 }
 
@@ -66,7 +77,10 @@ function UserMenu({ onKeyboard }: { onKeyboard: () => void }) {
   const me = useMe();
   const client = useQueryClient();
   const [, navigate] = useLocation();
-  const leave = useMutation({ mutationFn: logOut, onSuccess: () => client.resetQueries() });
+  const leave = useMutation({
+    mutationFn: () => logOut(me?.login === "oidc"),
+    onSuccess: (elsewhere) => (elsewhere ? location.assign(elsewhere) : client.resetQueries()),
+  });
   return (
     <Menu
       label={words.shell.user.label(me?.display ?? "")}

@@ -136,8 +136,11 @@ class OIDCLogin:
             ) from None
 
     async def logout_address(self, back_to: str) -> str | None:
-        """Where the browser ends its session at the provider; None: the provider offers no such address."""
-        metadata = await self.metadata()
+        """Where the browser ends its session at the provider; None: it offers no such address, or does not answer."""
+        try:
+            metadata = await self.metadata()
+        except Problem:
+            return None
         if metadata.end_session_endpoint is None:
             return None
         query = urlencode({"client_id": self._client_id, "post_logout_redirect_uri": back_to})
@@ -163,6 +166,9 @@ class OIDCLogin:
             named = said["issuer"]
             login, exchange = (_checked_url(said[name], name) for name in ("authorization_endpoint", "token_endpoint"))
             keys, ending = _checked_url(said["jwks_uri"], "jwks_uri"), said.get("end_session_endpoint")
+            if ending is not None:
+                # A browser is sent there, so it may be no other kind of address.
+                _checked_url(ending, "end_session_endpoint")
         except (httpx.HTTPError, ValueError, KeyError, TypeError, ConfigurationError) as error:
             raise _unavailable(f"{url} cannot be read: {type(error).__name__} {error}") from error
         if named != self.issuer:
@@ -170,7 +176,7 @@ class OIDCLogin:
         if self._keys is None or self._metadata is None or self._metadata.jwks_uri != keys:
             self._keys = ProviderKeys(keys)
         names_itself = said.get("authorization_response_iss_parameter_supported") is True
-        return ProviderMetadata(login, exchange, keys, ending if isinstance(ending, str) else None, names_itself)
+        return ProviderMetadata(login, exchange, keys, ending, names_itself)
 
     async def _exchange(self, metadata: ProviderMetadata, code: str, attempt: LoginAttempt, redirect_url: str) -> str:
         """The id token for the code, which the provider takes once."""

@@ -61,6 +61,11 @@ def set_session_cookie(connection: HTTPConnection, response: Response, cookie: s
     )
 
 
+def has_session_cookie(connection: HTTPConnection) -> bool:
+    """Whether the request brings the cookie of a session, open or not."""
+    return _name(connection) in connection.cookies
+
+
 async def close_session(app: Rowlock, connection: HTTPConnection, response: Response) -> bool:
     """Log out: end the session in the database and delete the cookie. Whether there was one."""
     refuse_cross_site(connection)

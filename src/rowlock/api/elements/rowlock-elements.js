@@ -13,7 +13,8 @@
  * @typedef {{in_progress: number, completed: number, skipped: number, failed: number, total: number | null}} ItemCounts
  * @typedef {{id: string, kind: string, state: string, attempt: number, max_attempts: number, created_at: string,
  *   run_after: string, finished_at: string | null, cancel_requested: boolean, progress: Progress | null,
- *   result: unknown, error: {message?: string} | null, may_cancel: boolean}} Job
+ *   result: unknown, error: {message?: string} | null, may_cancel: boolean, position?: Position | null}} Job
+ * @typedef {{before: {value: number, exact: boolean}, start_in: number | null}} Position
  * @typedef {{name: string, data: any}} StreamEvent
  * @typedef {typeof TEXTS} Texts
  */
@@ -25,6 +26,8 @@ const WAITING = new Set(["pending", "blocked", "queued"]);
 /** Milliseconds without a byte, after which a connection counts as dead; the server sends a comment every 15 s. */
 const SILENCE = 45_000;
 const SHORTEST_WAIT = 1_000;
+/** Milliseconds between two looks at the place in the queue: no event tells when others start. */
+const POSITION_EVERY = 10_000;
 const LONGEST_WAIT = 30_000;
 
 /** Every text that is shown; the property `texts` of an element replaces some of them. */
@@ -54,6 +57,11 @@ export const TEXTS = {
     const ended = counts.completed + counts.skipped + counts.failed;
     const failed = counts.failed > 0 ? `, ${counts.failed} failed` : "";
     return counts.total === null ? `${ended} items${failed}` : `${ended} of ${counts.total} items${failed}`;
+  },
+  position: (/** @type {Position} */ { before, start_in }) => {
+    const jobs = before.value === 1 && before.exact ? "1 job" : `${before.value}${before.exact ? "" : "+"} jobs`;
+    const place = before.value === 0 ? "next in line" : `${jobs} before it`;
+    return start_in === null ? place : `${place}, starts in about ${humanDuration(start_in)}`;
   },
   attempt: (/** @type {Job} */ job) => `attempt ${job.attempt} of ${job.max_attempts}`,
   eta: (/** @type {number} */ seconds) => `about ${humanDuration(seconds)} left`,
@@ -128,6 +136,7 @@ function pause(milliseconds, signal) {
     const end = () => {
       clearTimeout(timer);
       window.removeEventListener("online", end);
+      signal.removeEventListener("abort", end);
       resolve(undefined);
     };
     const timer = setTimeout(end, milliseconds);
@@ -331,6 +340,7 @@ function detailsOf(job, texts) {
     if (progress.message) parts.push(progress.message);
     if (progress.eta !== null && progress.eta > 0) parts.push(texts.eta(progress.eta));
   }
+  if (job.state === "queued" && job.position) parts.push(texts.position(job.position));
   if (progress?.items && !WAITING.has(job.state)) parts.push(texts.items(progress.items));
   if (job.attempt > 1 && !FINAL.has(job.state)) parts.push(texts.attempt(job));
   if (job.error?.message && FINAL.has(job.state)) parts.push(job.error.message);
@@ -498,6 +508,7 @@ export class RowlockProgress extends RowlockElement {
     if (this.current && this.current.id !== id) this.lastId = "";
     setText(this.slotText, this.getAttribute("label") ?? this.current?.kind ?? this.allTexts.job);
     this.view.root.hidden = false;
+    void this.followPosition(id, signal);
     let wait = SHORTEST_WAIT;
     while (!signal.aborted) {
       let ended = false;
@@ -537,9 +548,26 @@ export class RowlockProgress extends RowlockElement {
       if (data.error) job.error = data.error;
     }
     if (data.state) job.state = data.state;
+    if (job.state !== "queued") job.position = null;
     if (FINAL.has(job.state)) job.may_cancel = false;
     this.show(job);
     return false;
+  }
+
+  /** Ask for the place in the queue while the job waits and the page is seen. @param {string} id @param {AbortSignal} signal */
+  async followPosition(id, signal) {
+    for (let wait = SHORTEST_WAIT; !signal.aborted && !(this.current && FINAL.has(this.current.state)); wait = POSITION_EVERY) {
+      await pause(wait, signal);
+      if (document.hidden) await shown(signal);
+      if (signal.aborted || this.current?.id !== id || this.current.state !== "queued") continue;
+      try {
+        const job = await (await this.client.request(`jobs/${encodeURIComponent(id)}`, signal)).json();
+        // The stream alone tells of states; an answer that is older than it must not take one back.
+        if (this.current.state === "queued" && job.state === "queued") this.show({ ...this.current, position: job.position });
+      } catch {
+        // The stream says when the connection is lost; the place in the queue is told with the next look.
+      }
+    }
   }
 
   /** @param {string} id @param {AbortSignal} signal */

@@ -11,14 +11,27 @@ from starlette.responses import Response
 
 from rowlock.api.auth import LOOPBACK, close_session, open_session
 from rowlock.api.auth.loopback import refuse_cross_site
+from rowlock.api.auth.sessions import has_session_cookie
 from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, Rotation, TokenAnswer, TokensAnswer
-from rowlock.api.schemas.application import FeaturesAnswer
+from rowlock.api.schemas.access import (
+    LogIn,
+    MeAnswer,
+    NewGrant,
+    NewToken,
+    NewTokenAnswer,
+    RoleAnswer,
+    RolesAnswer,
+    Rotation,
+    TokenAnswer,
+    TokensAnswer,
+)
+from rowlock.api.schemas.application import FeaturesAnswer, InstanceAnswer
 from rowlock.model.access import Permission
+from rowlock.settings import Settings
 
 routes = Routes("access")
 LinkToken = Annotated[
@@ -28,6 +41,20 @@ _CREATES = RoutePermissions((Permission.TOKENS_MANAGE,), also={"for another subj
 _LOGIN_PROBLEMS = ("unauthenticated", "too-many-requests", "cross-site", "no-auth-configured", "bad-request")
 TokenId = Annotated[
     str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
+]
+
+RoleName = Annotated[
+    str, Path(max_length=100, pattern=r"^[^\x00]+$", description="Name of the role.", examples=["operator"])
+]
+GrantedSubject = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=500,
+        pattern=r"^[^\x00]+$",
+        description="Who shall not hold it any more.",
+        examples=["ada@example.com"],
+    ),
 ]
 
 
@@ -79,9 +106,15 @@ async def log_in_by_link(request: Request, door: Door, token: LinkToken = "") ->
 
 
 @routes.get("/me", needs=None)
-async def get_me(desk: CurrentDesk) -> MeAnswer:
+async def get_me(request: Request, desk: CurrentDesk) -> MeAnswer:
     """The caller and its permissions."""
-    return MeAnswer.of(desk.principal)
+    return MeAnswer.of(desk.principal, in_session=has_session_cookie(request))
+
+
+def _instance(settings: Settings) -> InstanceAnswer | None:
+    if settings.instance is None:
+        return None
+    return InstanceAnswer.model_validate({"name": settings.instance, "colour": settings.instance_colour})
 
 
 @routes.get("/features", needs=None)
@@ -90,6 +123,7 @@ async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
     return FeaturesAnswer(
         version=metadata.version("rowlock"),
         read_only=door.read_only,
+        instance=_instance(door.app.settings),
         metrics=door.metrics is not None,
         logins=["token", *(["oidc"] if door.oidc is not None else [])],
     )
@@ -132,3 +166,26 @@ async def rotate_token(
 async def revoke_token(desk: CurrentDesk, token_id: TokenId) -> TokenAnswer:
     """Revoke a token, and end every session that began with it."""
     return TokenAnswer.of(await desk.tokens.revoke(token_id))
+
+
+@routes.get("/roles", needs=Permission.TOKENS_MANAGE)
+async def list_roles(desk: CurrentDesk) -> RolesAnswer:
+    """Every role with its permissions, and the subjects to whom it was given."""
+    grants = await desk.roles.grants()
+    return RolesAnswer(items=[RoleAnswer.of(role, grants) for role in await desk.roles.list()])
+
+
+@routes.post("/roles/{role}/grants", needs=Permission.TOKENS_MANAGE, problems=("role-not-found", "invalid-option"))
+async def grant_role(desk: CurrentDesk, role: RoleName, new: NewGrant) -> RoleAnswer:
+    """Give a role to a subject; you can give only permissions that you hold. The role as it is then."""
+    return RoleAnswer.of(await desk.roles.grant(new.subject, role), await desk.roles.grants())
+
+
+@routes.delete(
+    "/roles/{role}/grants/{subject:path}",
+    needs=Permission.TOKENS_MANAGE,
+    problems=("role-not-found", "invalid-transition"),
+)
+async def revoke_role(desk: CurrentDesk, role: RoleName, subject: GrantedSubject) -> RoleAnswer:
+    """Take a role away from a subject; what their identity provider gives stays. The role as it is then."""
+    return RoleAnswer.of(await desk.roles.revoke(subject, role), await desk.roles.grants())

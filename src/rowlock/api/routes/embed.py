@@ -29,7 +29,7 @@ from rowlock.api.routing import Routes
 from rowlock.api.schemas.embed import EmbeddedJobAnswer, EmbeddedJobsAnswer
 from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.schemas.job_details import ItemAnswer, ItemsAnswer, LogLineAnswer, LogsAnswer
-from rowlock.api.sse import EventStream, StreamLifetime, frame, position_only, reconnect_later
+from rowlock.api.streaming.sse import EventStream, StreamLifetime, frame, position_only, reconnect_later
 from rowlock.desk.embedded_jobs import EmbeddedJobs, principal_of
 from rowlock.errors import NotAuthenticated
 from rowlock.model import ids
@@ -126,8 +126,9 @@ def _next(found: Listing, limit: int) -> str | None:
 
 @routes.get("/embed/jobs/{job_id}", needs=None, extra=_EMBED, response_model=EmbeddedJobAnswer)
 async def get_embedded_job(caller: Caller, job_id: JobId, if_none_match: IfNoneMatch = None) -> Response:
-    """The job: state and progress, and what the token shows besides; 304 while If-None-Match is current."""
-    answer = EmbeddedJobAnswer.of(await caller.jobs.get(job_id), caller.grant)
+    """The job: state, progress, place in the queue, and what the token shows besides; 304 while the ETag is current."""
+    job, position = await caller.jobs.get_with_position(job_id)
+    answer = EmbeddedJobAnswer.of(job, caller.grant, position)
     return conditional(answer, etag_of(answer), if_none_match)
 
 
@@ -188,6 +189,7 @@ async def stream_embedded_job(
     except Problem:
         stream.close()
         raise
+    door.stream_opens()
 
     async def may_read() -> bool:
         await door.app.identity.by_embed_token(caller.token)

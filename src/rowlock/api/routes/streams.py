@@ -20,7 +20,7 @@ from rowlock.api.schemas.lanes import LaneAnswer
 from rowlock.api.schemas.schedules import ScheduleAnswer
 from rowlock.api.schemas.stats import OverviewAnswer
 from rowlock.api.schemas.workers import WorkerAnswer
-from rowlock.api.sse import (
+from rowlock.api.streaming.sse import (
     KEEPALIVE,
     MEDIA_TYPE,
     RETRY,
@@ -177,6 +177,7 @@ def _served(
     except Problem:
         stream.close()
         raise
+    door.stream_opens()
 
     async def may_read() -> bool:
         return await door.principal(request) == desk.principal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, Body, doc
 from rowlock.api.schemas.fields import INSTANT, Duration, Text
-from rowlock.model.access import AuditCheck, BrokenSeal, Entry, Principal, SealedEntry, Token
+from rowlock.model.access import AuditCheck, BrokenSeal, Entry, Grant, Principal, Role, SealedEntry, Token
 
 _PERMISSIONS = ["jobs:read", "jobs:submit"]
 _SCOPED = ["jobs:read", "jobs:submit@kind=report.*"]
@@ -27,11 +28,17 @@ class MeAnswer(Answer):
     tenant: fields.TenantOrNull
     roles: Roles
     permissions: Annotated[list[str], doc("Permissions that the caller holds.", _PERMISSIONS)]
+    login: Annotated[
+        Literal["token", "oidc"] | None,
+        doc("How the caller logged in: by an API token, or at the identity provider; null: in another way.", "oidc"),
+    ]
 
     @classmethod
-    def of(cls, principal: Principal) -> MeAnswer:
-        """From the desk's value."""
+    def of(cls, principal: Principal, *, in_session: bool = False) -> MeAnswer:
+        """From the desk's value. in_session: the caller sent the cookie of a session."""
+        by_provider = in_session and principal.kind == "user" and not principal.is_anonymous
         return cls(
+            login="token" if principal.token is not None else "oidc" if by_provider else None,
             subject=principal.subject,
             display=principal.name,
             kind=principal.kind,
@@ -39,6 +46,42 @@ class MeAnswer(Answer):
             roles=list(principal.roles),
             permissions=sorted(principal.permissions),
         )
+
+
+class GrantAnswer(Answer):
+    """A role that was given to a subject."""
+
+    subject: Annotated[str, doc("Who holds the role.", "ada@example.com")]
+    granted_at: Annotated[datetime, doc("When it was given.", INSTANT)]
+    granted_by: Annotated[str | None, doc("Who gave it; null: unknown.", "root")]
+
+
+class RoleAnswer(Answer):
+    """A name for permissions, and who holds it."""
+
+    name: Annotated[str, doc("Name of the role.", "operator")]
+    permissions: Annotated[list[str], doc("Permissions that it gives.", _PERMISSIONS)]
+    grants: Annotated[list[GrantAnswer], doc("Subjects to whom it was given here, by name; 1,000 at most in all.")]
+
+    @classmethod
+    def of(cls, role: Role, grants: Iterable[Grant]) -> RoleAnswer:
+        """From the desk's values. grants: of any role."""
+        own = [GrantAnswer.model_validate(each, from_attributes=True) for each in grants if each.role == role.name]
+        return cls(name=role.name, permissions=sorted(role.permissions), grants=own)
+
+
+class RolesAnswer(Answer):
+    """Roles."""
+
+    items: Annotated[list[RoleAnswer], doc("Every role, by name.")]
+
+
+class NewGrant(Body):
+    """A subject that gets a role."""
+
+    subject: Annotated[
+        Text, doc("Who gets it, as the host, the identity provider or a token names them.", "ada@example.com")
+    ]
 
 
 class LogIn(Body):

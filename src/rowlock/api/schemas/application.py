@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, doc, seconds
@@ -44,11 +44,21 @@ class KindsAnswer(Answer):
     items: Annotated[list[KindAnswer], doc("Kinds by name.")]
 
 
+class InstanceAnswer(Answer):
+    """The installation that answers."""
+
+    name: Annotated[str, doc("Its name.", "production")]
+    colour: Annotated[
+        Literal["grey", "blue", "green", "amber", "red", "purple"], doc("Colour that its name is shown on.", "red")
+    ]
+
+
 class FeaturesAnswer(Answer):
     """What this API offers, for clients that adapt."""
 
     version: Annotated[str, doc("Version of Rowlock that answers.", "1.0.0")]
     read_only: Annotated[bool, doc("Whether every change is refused.", False)]
+    instance: Annotated[InstanceAnswer | None, doc("Name and colour of this installation; null: it has no name.")]
     metrics: Annotated[bool, doc("Whether /metrics is available.", True)]
     logins: Annotated[list[str], doc("Logins of this server: token, oidc. /auth/logins says more.", ["token", "oidc"])]
 

@@ -18,11 +18,13 @@ from rowlock.api.schemas.events import (
     UnavailableEvent,
 )
 from rowlock.api.schemas.fields import INSTANT, LATER
+from rowlock.api.schemas.job_details import PositionAnswer
 from rowlock.api.schemas.jobs import ProgressAnswer
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from rowlock.model.embed_token import EmbedGrant
+    from rowlock.model.explanation import QueuePosition
     from rowlock.model.job import Job
 
 
@@ -44,10 +46,14 @@ class EmbeddedJobAnswer(Answer):
     error: Annotated[
         dict[str, Any] | None, doc("Error of the last attempt; null also where the token does not show it.", None)
     ]
+    position: Annotated[
+        PositionAnswer | None,
+        doc("Its place in the queue; null: it waits for no worker. Not in lists and streams."),
+    ]
     may_cancel: Annotated[bool, doc("Whether the token allows to cancel it, and it has not ended.", True)]
 
     @classmethod
-    def of(cls, job: Job, grant: EmbedGrant) -> EmbeddedJobAnswer:
+    def of(cls, job: Job, grant: EmbedGrant, position: QueuePosition | None = None) -> EmbeddedJobAnswer:
         """From the desk's value, and what the token shows of it."""
         return cls(
             id=job.public_id,
@@ -63,6 +69,7 @@ class EmbeddedJobAnswer(Answer):
             progress=None if job.progress is None else ProgressAnswer.of(job.progress),
             result=job.result if "result" in grant.show else None,
             error=dict(job.errors) if job.errors and "error" in grant.show else None,
+            position=None if position is None else PositionAnswer.of(position),
             may_cancel=grant.may_cancel and not job.is_final,
         )
 

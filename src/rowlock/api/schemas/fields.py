@@ -14,6 +14,7 @@ from rowlock.model.state import State
 
 JOB_ID: Final = ids.encode(1)
 WORKFLOW_ID: Final = ids.encode_workflow(1)
+BACKEND_ID: Final = "4f1d5c8e2b7a4c0e9d6a3f5b8c7e1d20"
 INSTANT: Final = "2026-03-01T09:30:00Z"
 LATER: Final = "2026-03-01T09:31:12Z"
 CURSOR: Final = "eyJrIjo0Mn0"

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rowlock.api.schemas import fields
-from rowlock.api.schemas.base import Answer, doc
+from rowlock.api.schemas.base import Answer, doc, seconds
 from rowlock.api.schemas.fields import INSTANT, LATER
 from rowlock.api.schemas.jobs import JobAnswer
 from rowlock.model import ids
 from rowlock.model.progress import ItemState
 
 if TYPE_CHECKING:
-    from rowlock.model.explanation import Explanation
+    from rowlock.model.explanation import Explanation, QueuePosition
     from rowlock.model.job import Act, Attempt, Relative
     from rowlock.model.progress import LogLine
 
@@ -65,6 +65,28 @@ class ReasonAnswer(Answer):
     ]
 
 
+class PositionAnswer(Answer):
+    """Where a due job stands in the queue of its lane."""
+
+    before: Annotated[
+        fields.CountAnswer,
+        doc("Due jobs that the lane starts before it, counted up to 1,000.", {"value": 12, "exact": True}),
+    ]
+    start_in: Annotated[
+        float | None,
+        doc(
+            "About how many seconds until it starts, at the lane's pace of the last ten minutes; null: not to be said. "
+            "Jobs that come later with a higher priority, gates, rates and caps are not foreseen.",
+            40.0,
+        ),
+    ]
+
+    @classmethod
+    def of(cls, position: QueuePosition) -> PositionAnswer:
+        """From the desk's value."""
+        return cls(before=fields.CountAnswer.of(position.before), start_in=seconds(position.start_in))
+
+
 class ExplanationAnswer(Answer):
     """Why a job is not running."""
 
@@ -73,6 +95,10 @@ class ExplanationAnswer(Answer):
         str, doc("The most decisive reason in one sentence.", "It waits for a slot in the lane reports.")
     ]
     reasons: Annotated[list[ReasonAnswer], doc("Every reason that holds, the most decisive first.")]
+    position: Annotated[
+        PositionAnswer | None,
+        doc("Its place in the queue; null: it is not queued and due, no lane serves its kind, or the lane is fair."),
+    ]
 
     @classmethod
     def of(cls, explanation: Explanation) -> ExplanationAnswer:
@@ -88,6 +114,7 @@ class ExplanationAnswer(Answer):
                 )
                 for reason in explanation.reasons
             ],
+            position=None if explanation.position is None else PositionAnswer.of(explanation.position),
         )
 
 
@@ -153,14 +180,21 @@ class PreviousAnswer(Answer):
 
 
 class RelativeAnswer(Answer):
-    """A job that another one waits for, or that waits for it."""
+    """A job beside another one: in its workflow, or joined to it by a hook."""
 
-    relation: Annotated[Literal["parent", "child"], doc("`parent`: waited for; `child`: waits.", "parent")]
+    relation: Annotated[
+        Literal["parent", "child", "hooked", "hook"],
+        doc(
+            "`parent`: waited for; `child`: waits; `hook`: runs after an outcome of the job; `hooked`: the job is a "
+            "hook that runs after an outcome of this one.",
+            "parent",
+        ),
+    ]
     id: fields.PublicId
     kind: fields.Kind
     state: fields.JobState
     step: Annotated[str | None, doc("Name of its step in the workflow; null: none.", "fetch")]
-    met: Annotated[bool | None, doc("Whether the child got what it waited for; null: not known yet.", True)]
+    met: Annotated[bool | None, doc("Whether the child got what it waited for; null: not known yet, or a hook.", True)]
 
     @classmethod
     def of(cls, relative: Relative) -> RelativeAnswer:
@@ -178,6 +212,8 @@ class RelativeAnswer(Answer):
 
 
 class RelativesAnswer(Answer):
-    """Neighbours of a job in its workflow."""
+    """Neighbours of a job in its workflow, and its hooks."""
 
-    items: Annotated[list[RelativeAnswer], doc("Parents, then children; at most 200 of each.")]
+    items: Annotated[
+        list[RelativeAnswer], doc("Parents, children, the job that a hook follows, then hooks; at most 200 of each.")
+    ]

@@ -125,6 +125,10 @@ class JobAnswer(Answer):
         str | None, doc("Public id of the workflow that the job is a step of; null: none.", fields.WORKFLOW_ID)
     ]
     step: Annotated[str | None, doc("Name of the step in that workflow; null: it is no step.", "render")]
+    backend_job_id: Annotated[
+        str | None,
+        doc("Id that its carrier gave to its newest message; null: PostgreSQL delivers it.", fields.BACKEND_ID),
+    ]
 
     @classmethod
     def of(cls, job: Job, **more: object) -> JobAnswer:

@@ -74,6 +74,10 @@ class WorkerAnswer(Answer):
     kinds: Annotated[list[str], doc("Kinds whose code it has.", ["render_report"])]
     started_at: Annotated[datetime, doc("When it started.", INSTANT)]
     seen_at: Annotated[datetime, doc("When its last heartbeat came.", INSTANT)]
+    memory: Annotated[
+        int | None,
+        doc("Resident memory of the process in bytes, without child processes; null: not known.", 48_234_496),
+    ]
     running: Annotated[int, doc("Jobs that it runs.", 2)]
     stuck: Annotated[int, doc("Slots held by handlers that were stopped and do not return.", 0)]
     set_aside_count: Annotated[int, doc("Jobs of which the database does not take a write now.", 0)]
@@ -94,6 +98,7 @@ class WorkerAnswer(Answer):
             kinds=list(worker.kinds),
             started_at=worker.started_at,
             seen_at=worker.seen_at,
+            memory=worker.memory,
             running=worker.running,
             stuck=worker.stuck,
             set_aside_count=worker.set_aside_count,

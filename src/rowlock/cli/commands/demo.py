@@ -22,7 +22,7 @@ from rowlock.app import Rowlock
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.process import demo_jobs, free_port
+from rowlock.cli.process import demo_jobs, demo_linger, free_port
 from rowlock.cli.screen import records
 from rowlock.cli.screen.demo_display import demo_display
 from rowlock.cli.screen.output import span
@@ -30,6 +30,7 @@ from rowlock.errors import MissingExtra, WrongState
 from rowlock.model.database_url import shown
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
+from rowlock.model.times.duration import duration, humanise
 from rowlock.settings import Settings
 from rowlock.store import embedded
 from rowlock.store.embedded import keeper
@@ -38,6 +39,7 @@ from rowlock.store.schema import migrate
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from datetime import timedelta
 
     from rowlock.cli.process.demo_jobs import DemoJob
     from rowlock.cli.screen.demo_display import DemoDisplay
@@ -57,7 +59,7 @@ def add_to(root: typer.Typer) -> None:
     register_sync(root, "demo", demo, _run)
 
 
-def demo(
+def demo(  # noqa: PLR0917 - the options of the command
     context: CommandContext,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the database afterwards.")] = False,
     data_dir: Annotated[
@@ -66,6 +68,10 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Then show them in the dashboard, with more jobs coming, until Ctrl-C.")
     ] = False,
+    linger: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Then leave the dashboard running in the background, such as for 10m."),
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65_535, help="Port of the dashboard; default: the first free one from 8000 on."),
@@ -88,14 +94,21 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     # SIGTERM ends the demo like Ctrl-C, so that the temporary folder is removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("rowlock").setLevel(logging.ERROR)
+    logging.getLogger("rowlock.job").setLevel(logging.CRITICAL)  # some samples fail on purpose, as the screen shows
     say = (lambda _: None) if context.screen.as_json else context.screen.line
+    lasting = None if options["linger"] is None else duration(options["linger"], "--linger")
+    if lasting is not None and not demo_linger.must_stay():
+        code = demo_linger.run_and_leave()
+        if code:
+            raise typer.Exit(code)
+        return
     # Before the jobs: a port that is taken, or a missing package, is said at once.
-    listening = _listening(options["port"]) if options["serve"] else None
+    listening = _listening(options["port"]) if options["serve"] or lasting is not None else None
     with _demo_database(context, options["data_dir"], keep=options["keep"]) as target:
         say(f"PostgreSQL: {shown(target.url)}, schema {target.schema}")
         _judge(context, *_until_stopped(lambda: _play(target, context)))
         if listening is not None:
-            _serve(target, listening, context)
+            _serve(target, listening, context, lasting)
         elif not context.screen.as_json:
             say("See them in the dashboard: rowlock demo --serve")
     if options["keep"]:
@@ -121,14 +134,24 @@ def _listening(port: int | None) -> socket.socket:
     return free_port.listening(port)
 
 
-def _serve(target: DemoDatabase, listening: socket.socket, context: CommandContext) -> None:
+def _serve(target: DemoDatabase, listening: socket.socket, context: CommandContext, lasting: timedelta | None) -> None:
+    """Serve until Ctrl-C; with `lasting` in the background, and no longer than that."""
     from rowlock.cli.process.demo_server import serve_demo
 
     def announce(link: str) -> None:
-        context.screen.note(f"the dashboard, until Ctrl-C: {link}")
+        if lasting is None:
+            context.screen.note(f"the dashboard, until Ctrl-C: {link}")
+            return
+        context.screen.note(f"the dashboard, for {humanise(lasting)} or until `kill {os.getpid()}`: {link}")
+        demo_linger.hand_over()
+
+    async def serve() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if lasting is None else lasting.total_seconds()):
+                await serve_demo(target.url, target.schema, listening, announce)
 
     with contextlib.suppress(KeyboardInterrupt):
-        _until_stopped(lambda: serve_demo(target.url, target.schema, listening, announce))
+        _until_stopped(serve)
 
 
 def _until_stopped(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -181,7 +204,9 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
 
 async def _play(target: DemoDatabase, context: CommandContext) -> tuple[list[Job], list[DemoJob]]:
     await migrate.upgrade(target.url, target.schema)
-    settings = Settings(database_url=target.url, schema=target.schema, lanes=(Lane(demo_jobs.LANE, slots=8),))
+    version = Settings.from_env(os.environ).app_version
+    lanes = (Lane(demo_jobs.LANE, slots=8),)
+    settings = Settings(database_url=target.url, schema=target.schema, lanes=lanes, app_version=version)
     async with Rowlock(settings=settings) as app:
         samples = demo_jobs.samples(app)
         worker = app.make_worker(name="demo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -85,6 +86,8 @@ async def enqueue(
 
 async def run_job(context: CommandContext, job_id: JobId) -> None:
     """Claim one due job and run it in this process, for one attempt. Exit code 1 unless it completed."""
+    # The answer below says how it ended; without logging set up, Python would print the record about it, too.
+    logging.getLogger("rowlock.job").addHandler(logging.NullHandler())
     job = await context.app.run_job(job_id)
     ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
     after = f" after {span(ran)}" if ran is not None else f", due again {moment(job.run_after)}"

@@ -16,7 +16,7 @@ from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.job_ids import expanded
 from rowlock.cli.option_values import instant, named_arguments, references
 from rowlock.cli.screen import records
-from rowlock.cli.screen.job_text import JOB_COLUMNS, JOB_SPARE, job_fields, job_rows
+from rowlock.cli.screen.job_text import JOB_SPARE, job_columns, job_fields, job_rows
 from rowlock.errors import InvalidOption, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.progress import ItemState
@@ -334,7 +334,7 @@ async def signal(
 
 
 def _show(context: CommandContext, jobs: Sequence[Job], empty: str = "") -> None:
-    context.screen.table(JOB_COLUMNS, job_rows(jobs), [records.job(job) for job in jobs], empty, JOB_SPARE)
+    context.screen.table(job_columns(jobs), job_rows(jobs), [records.job(job) for job in jobs], empty, JOB_SPARE)
 
 
 async def _search(context: CommandContext, query: str, after: str | None, limit: int, *, oldest: bool) -> None:

@@ -24,9 +24,10 @@ async def upgrade(
     to: Annotated[int | None, typer.Option(help="Version to upgrade to; default: the newest.")] = None,
 ) -> None:
     """Upgrade the tables to the version that this code needs."""
-    url, name = _where(context)
-    done = await migrate.upgrade(url, name, to=to)
-    now = (await migrate.status(url, name)).version
+    database = context.app.database()
+    name = database.schema
+    done = await migrate.upgrade(database, to=to)
+    now = (await migrate.status(database)).version
     text = f"Schema {name!r} is at version {now}: " + (f"applied {_list(done)}." if done else "nothing to do.")
     context.screen.answer(text, {"schema": name, "version": now, "applied": done})
 
@@ -38,12 +39,13 @@ async def downgrade(
     yes: Annotated[bool, typer.Option("--yes", help="Do it even if jobs are lost.")] = False,
 ) -> None:
     """Undo the migrations above a version."""
-    url, name = _where(context)
-    before = await migrate.status(url, name)
+    database = context.app.database()
+    name = database.schema
+    before = await migrate.status(database)
     if to == 0 < before.version and not yes and await context.app.jobs.list(limit=1):
         raise InvalidOption(f"Version 0 drops every table of schema {name!r} with its jobs. Add --yes to do that.")
-    undone = await migrate.downgrade(url, name, to=to)
-    now = (await migrate.status(url, name)).version
+    undone = await migrate.downgrade(database, to=to)
+    now = (await migrate.status(database)).version
     text = f"Schema {name!r} is at version {now}: " + (f"undid {_list(undone)}." if undone else "nothing to undo.")
     context.screen.answer(text, {"schema": name, "version": now, "undone": undone})
 
@@ -57,8 +59,9 @@ async def index(
     """Build the optional index for searches by argument, while workers run; it makes every write of a job slower."""
     if what != "args":
         raise InvalidOption(f"There is one optional index, args; got {what!r}.")
-    url, name = _where(context)
-    await migrate.index_args(url, name, drop=drop)
+    database = context.app.database()
+    name = database.schema
+    await migrate.index_args(database, drop=drop)
     context.screen.answer(
         f"The index on arguments {'is gone' if drop else 'is there'}.", {"schema": name, "args_index": not drop}
     )
@@ -67,8 +70,9 @@ async def index(
 @command(group, "status", schema=False)
 async def status(context: CommandContext) -> None:
     """Show which migrations are applied. Exit code 3 unless this code can run on them."""
-    url, name = _where(context)
-    found = await migrate.status(url, name)
+    database = context.app.database()
+    name = database.schema
+    found = await migrate.status(database)
     verdict = _verdict(found)
     rows = [[str(version), step, moment(at) or "no"] for version, step, at in found.steps]
     record = {
@@ -90,13 +94,19 @@ async def sql(
     context: CommandContext,
     since: Annotated[int, typer.Option(min=0, help="Current version of the database.")] = 0,
     to: Annotated[int | None, typer.Option(min=0, help="Version to reach; may be older than --since.")] = None,
+    no_transaction: Annotated[
+        bool,
+        typer.Option(
+            "--no-transaction", help="Without BEGIN and COMMIT, for a tool that has a transaction of its own."
+        ),
+    ] = False,
 ) -> None:
     """Print the migrations as an SQL script, for a DBA to read and run; needs no database."""
     name = context.schema or context.app.settings.schema
     newest = migrate.newest()
     if max(since, to or 0) > newest:
         raise InvalidOption(f"--since and --to take a version from 0 to {newest}.")
-    script = migrate.sql(name, since=since, to=to)
+    script = migrate.sql(name, since=since, to=to, transaction=not no_transaction)
     if context.screen.as_json:
         context.screen.json({"schema": name, "since": since, "to": newest if to is None else to, "sql": script})
     else:
@@ -106,8 +116,9 @@ async def sql(
 @command(group, "verify", schema=False)
 async def verify(context: CommandContext) -> None:
     """Compare the tables with newly created ones. Exit code 1 if they differ."""
-    url, name = _where(context)
-    differences = await migrate.verify(url, name)
+    database = context.app.database()
+    name = database.schema
+    differences = await migrate.verify(database)
     if context.screen.as_json:
         context.screen.json({"schema": name, "differences": differences})
     else:
@@ -115,11 +126,6 @@ async def verify(context: CommandContext) -> None:
             context.screen.line(text)
     if differences:
         raise typer.Exit(Exit.FAILED)
-
-
-def _where(context: CommandContext) -> tuple[str, str]:
-    database = context.app.database()
-    return database.direct_url, database.schema  # not through a pooler: a migration holds a session lock
 
 
 _ADVICE: Final = {

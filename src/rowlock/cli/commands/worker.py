@@ -38,6 +38,9 @@ def worker(
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Replace the process above this memory use, such as 512MB.")
     ] = None,
+    upkeep_only: Annotated[
+        bool, typer.Option("--upkeep-only", help="Run no jobs: rescue, expire, prune, fire schedules and deliver.")
+    ] = False,
     reload: Annotated[
         bool, typer.Option("--reload", help="Restart the worker whenever a source file changes.")
     ] = False,

@@ -11,6 +11,7 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import moment, span
+from rowlock.model import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from rowlock.model.workload import WorkerView
 
 group = typer.Typer(no_args_is_help=True, help="Read, drain and forget workers.")
-_COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
-_SPARE: Final = ("host", "version", "pid", "started")
+_COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "memory", "state", "started", "seen")
+_SPARE: Final = ("host", "version", "pid", "started", "memory")
 
 
 @command(group, "ls")
@@ -78,6 +79,7 @@ def _show(context: CommandContext, found: Sequence[WorkerView], empty: str) -> N
             worker.version,
             "all" if worker.lanes is None else ", ".join(worker.lanes),
             str(worker.running) + (f" ({worker.stuck} stuck)" if worker.stuck else ""),
+            "" if worker.memory is None else size.shown(worker.memory),
             _state(worker),
             moment(worker.started_at),
             moment(worker.seen_at),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from rowlock.compose.workflow import Workflow
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.items import ItemContext
+from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
+from rowlock.model.rate import Rate
 from rowlock.model.retry import Retry
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 FRONT: Final = Lane("shop", slots=6)
 SLOW: Final = Lane("reports", slots=2)
+MAIL: Final = Rate(120, per="1m", burst=10).for_key("mail server")
+PRINTER: Final = Gate("printer", limit=2)
 _PAUSE: Final = 1.2
 """Seconds between two arrivals, on average."""
 _MOST_APPROVALS: Final = 6
@@ -34,11 +38,12 @@ async def send_receipt(ctx: Context, order: int, address: str) -> str:
     return f"receipt for order {order} sent to {address}"
 
 
-async def sync_stock(warehouse: str) -> dict[str, int]:
-    """Fails for one warehouse."""
-    await asyncio.sleep(0.4)
-    if warehouse == "leeds":
-        raise TimeoutError(f"warehouse {warehouse} did not answer within 30 s")
+async def sync_stock(ctx: Context, warehouse: str) -> dict[str, int]:
+    """One at a time for each warehouse; fails for one of them."""
+    async with ctx.lock("warehouse", warehouse):
+        await asyncio.sleep(0.4)
+        if warehouse == "leeds":
+            raise TimeoutError(f"warehouse {warehouse} did not answer within 30 s")
     return {"articles": 1200 + len(warehouse)}
 
 
@@ -111,10 +116,10 @@ class DemoTraffic:
         app.schedule("30 2 * * MON-FRI", name="tidy at night", tz="Europe/London", args={"days": 90})(cleaning)
         quickly = Retry(attempts=3, minimum="5s", multiplier=2)
         return cls(
-            app.job("shop.send_receipt", lane=FRONT.name, retry=quickly)(send_receipt),
+            app.job("shop.send_receipt", lane=FRONT.name, retry=quickly, rate=MAIL)(send_receipt),
             app.job("shop.sync_stock", lane=FRONT.name, retry=Retry(attempts=2, minimum="3s"))(sync_stock),
             app.job("shop.resize_images", lane=FRONT.name, retry=Retry(attempts=1))(resize_images),
-            app.job("shop.monthly_report", lane=SLOW.name, priority=-5, timeout="10m")(monthly_report),
+            app.job("shop.monthly_report", lane=SLOW.name, priority=-5, timeout="10m", gate=PRINTER)(monthly_report),
             app.job("shop.refund", lane=FRONT.name, approval=True, priority=20)(refund),
             app.job("shop.count_sales", lane=SLOW.name)(count_sales),
             app.job("shop.add_up", lane=SLOW.name)(add_up),

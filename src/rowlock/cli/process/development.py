@@ -76,7 +76,7 @@ async def upgraded(worker: Worker) -> None:
     said = False
     while True:
         try:
-            steps = await migrate.upgrade(database.url, database.schema)
+            steps = await migrate.upgrade(database)
         except DatabaseUnreachable as error:
             if not said:
                 logger.warning("waits: %s", error)

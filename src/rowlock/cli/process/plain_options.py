@@ -38,6 +38,7 @@ OPTIONS: Final = {
     "--processes": PlainOption("processes", int, least=0),
     "--max-jobs": PlainOption("max_jobs", int, least=0),
     "--max-memory": PlainOption("max_memory"),
+    "--upkeep-only": PlainOption("upkeep_only", bool, default=False),
     "--reload": PlainOption("reload", bool, default=False),
     "--follow": PlainOption("follow", int),
     "--dev": PlainOption("dev", bool, default=False),

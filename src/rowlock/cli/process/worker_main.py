@@ -15,7 +15,7 @@ from rowlock.cli.process.development import described, door_of, opened, quiet, u
 from rowlock.cli.process.reload_child import reload_parent
 from rowlock.cli.process.worker_shutdown import ShutdownControl
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
-from rowlock.errors import InvalidOption, RowlockError
+from rowlock.errors import DatabaseError, InvalidOption, RowlockError
 from rowlock.flow.executors.os_process import settle_in
 from rowlock.flow.run.process_exits import run_through_exits
 from rowlock.model.database_url import shown
@@ -46,6 +46,8 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
     line = supervise.line()
     context.require_app()
     chosen = _lanes(options["lanes"])
+    if options["upkeep_only"] and (chosen is not None or options["processes"]):
+        raise InvalidOption("--upkeep-only runs no jobs, so --lanes and --processes mean nothing beside it.")
     if options["reload"]:
         from rowlock.cli.process import reload
 
@@ -56,13 +58,15 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
         app = context.app
         _configure(app, options)
         set_up_logging(options["log_level"], as_json=context.screen.as_json, number=line.number if line else None)
-        if line is None and app.settings.processes:
+        if line is None and app.settings.processes and not options["upkeep_only"]:
             supervise.supervise(context, app, options)
             return
         shutdown, door = ShutdownControl(parent, line), door_of(app, options["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             name = supervise.name_of(options["name"], line)
-            run_through_exits(runner, _serve(app, chosen, name, shutdown, dev=options["dev"], door=door))
+            only = options["upkeep_only"]
+            serving = _serve(app, chosen, name, shutdown, dev=options["dev"], door=door, upkeep_only=only)
+            run_through_exits(runner, serving)
 
 
 def _configure(app: Rowlock, options: dict[str, Any]) -> None:
@@ -101,11 +105,18 @@ async def _serve(
     *,
     dev: bool,
     door: BackgroundServer | None,
+    upkeep_only: bool = False,
 ) -> None:
     parent = shutdown.parent
     try:
         with quiet("rowlock", logging.ERROR, dev=dev):
-            worker = app.make_worker(lanes, name=name, replacement=shutdown.replacement, supervisor=shutdown.supervisor)
+            worker = app.make_worker(
+                lanes,
+                name=name,
+                upkeep_only=upkeep_only,
+                replacement=shutdown.replacement,
+                supervisor=shutdown.supervisor,
+            )
         shutdown.handle_signals(worker)
         if parent is not None:
             parent.report({"data_dir": None if app.settings.database_url else app.settings.data_dir})
@@ -124,7 +135,12 @@ async def _serve(
         with quiet("rowlock.worker", logging.WARNING, dev=dev):
             started = await shutdown.unless_stopped(worker.start())
         if started:
-            _log_lanes(worker, app, level)
+            if upkeep_only:
+                logger.log(level, "worker %s runs no jobs, only upkeep", worker.name)
+            else:
+                _log_lanes(worker, app, level)
+            if lanes is not None:
+                await _warn_of_unserved_lanes(worker, app)
             settle_in()
             async with opened(door) as api:
                 if parent is not None:
@@ -145,6 +161,26 @@ def _log_lanes(worker: Worker, app: Rowlock, level: int) -> None:
     for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name):
         state = f"{lane.slots} slots" if lane.enabled else "drained"
         logger.log(level, "lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
+
+
+async def _warn_of_unserved_lanes(worker: Worker, app: Rowlock) -> None:
+    """Name the lanes that have kinds of this application and no worker, as --lanes left them out everywhere."""
+    try:
+        every, workers = await app.lanes.list(), await app.workers.list()
+    except DatabaseError:
+        return  # only a hint; the worker itself waits for the database
+    left = {
+        name: kinds for name, kinds in kinds_by_lane(every, app.tasks).items() if kinds and name not in worker.lanes
+    }
+    for other in workers:
+        left = {} if other.lanes is None else {name: left[name] for name in left if name not in other.lanes}
+    for name, kinds in left.items():
+        logger.warning(
+            "no worker serves lane %s (%s): --lanes leaves it out here. Start one with --lanes %s, or without --lanes",
+            name,
+            ", ".join(kinds),
+            name,
+        )
 
 
 def _lanes(text: str | None) -> list[str] | dict[str, int] | None:

@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.progress import Progress
 
-JOB_COLUMNS: Final = ("id", "kind", "state", "priority", "attempt", "lane", "created", "last")
 JOB_SPARE: Final = ("priority", "created", "lane", "attempt")
+_JOB_COLUMNS: Final = ("id", "kind", "state", "priority", "attempt", "lane", "created", "last")
+_ERROR_CHARACTERS: Final = 80
+"""Of an error in a table; `jobs show` prints all of it."""
+
+
+def job_columns(jobs: Sequence[Job]) -> tuple[str, ...]:
+    """The columns of a table of jobs; with their errors, if one of them has one."""
+    return (*_JOB_COLUMNS, "error") if any(job.errors for job in jobs) else _JOB_COLUMNS
 
 
 def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
-    """Jobs as rows under JOB_COLUMNS."""
-    return [
+    """Jobs as rows under job_columns()."""
+    rows = [
         [
             job.public_id,
             job.kind,
@@ -33,6 +40,17 @@ def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
         ]
         for job in jobs
     ]
+    if any(job.errors for job in jobs):
+        for job, row in zip(jobs, rows, strict=True):
+            row.append(_error_cell(job))
+    return rows
+
+
+def _error_cell(job: Job) -> str:
+    """The first line of a job's error, or of the first of the errors that it collected."""
+    text = error_text(job.errors) or error_text(job.errors, full=True)
+    line = text.partition("\n")[0]
+    return line if len(line) <= _ERROR_CHARACTERS else f"{line[: _ERROR_CHARACTERS - 1]}…"
 
 
 def _last_step(job: Job) -> str:
@@ -71,6 +89,7 @@ def job_fields(history: History) -> dict[str, str]:
         "expires": moment(job.expires_at),
         "too old": moment(job.too_old_at),
         "workflow": f"{job.workflow}, step {job.step}" if job.workflow else "",
+        "backend job id": job.backend_job_id or "",
         "unique key": job.unique_key or "",
         "gate": job.gate_key or "",
         "tags": ", ".join(job.tags),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import clean, distance, fitted
 from rowlock.cli.screen.progress_text import left_text, rate_text
+from rowlock.model import size
 from rowlock.model.count import total
 from rowlock.model.times.duration import humanise
 
@@ -55,18 +56,32 @@ class Pane(StrEnum):
 
 _COLUMNS: Final[Mapping[Pane, Sequence[str]]] = {
     Pane.LANES: ("lanes", "state", "running", "slots", "use", "workers", "due", "scheduled", "oldest", "kinds"),
-    Pane.WORKERS: ("workers", "state", "running", "lanes", "host", "pid", "version", "started", "seen"),
+    Pane.WORKERS: ("workers", "state", "running", "memory", "lanes", "host", "pid", "version", "started", "seen"),
     Pane.JOBS: ("jobs", "kind", "lane", "worker", "attempt", "for", "done", "progress"),
     Pane.KINDS: ("kinds", "lane", "due", "scheduled", "oldest", "ended", "failed", "rate"),
 }
 _SPARE: Final[Mapping[Pane, Sequence[str]]] = {
     Pane.LANES: ("kinds", "use", "scheduled", "workers"),
-    Pane.WORKERS: ("version", "started", "pid", "host"),
+    Pane.WORKERS: ("version", "started", "pid", "host", "memory"),
     Pane.JOBS: ("attempt", "worker", "done", "lane"),
     Pane.KINDS: ("scheduled", "ended"),
 }
 _NUMBERS: Final = frozenset(
-    ("running", "slots", "workers", "due", "scheduled", "oldest", "ended", "failed", "rate", "for", "attempt", "pid")
+    (
+        "running",
+        "slots",
+        "workers",
+        "due",
+        "scheduled",
+        "oldest",
+        "ended",
+        "failed",
+        "rate",
+        "for",
+        "attempt",
+        "pid",
+        "memory",
+    )
 )
 _EMPTY: Final[Mapping[Pane, str]] = {
     Pane.LANES: "No lanes yet; a worker creates them at its start.",
@@ -171,6 +186,7 @@ def _worker(worker: WorkerView, now: datetime) -> Row:
             clean(worker.name),
             state,
             str(worker.running) + (f" ({worker.stuck} stuck)" if worker.stuck else ""),
+            "" if worker.memory is None else size.shown(worker.memory),
             "all" if worker.lanes is None else clean(", ".join(worker.lanes)),
             clean(worker.host),
             str(worker.pid),

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from rowlock.model.operation import Operation
     from rowlock.model.progress import LogLine, Progress
     from rowlock.model.rate import GateView, RateView
+    from rowlock.model.retention import RetentionRule
     from rowlock.model.schedule import Schedule
+    from rowlock.model.webhook import NewWebhook, Webhook, WebhookDelivery
     from rowlock.model.workflow import StepView, WorkflowView
     from rowlock.model.workload import (
         Backlog,
@@ -42,7 +44,7 @@ _JOB: tuple[str, ...] = (
     "kind", "state", "priority", "attempt", "max_attempts", "losses", "runs", "lane", "worker", "tenant",
     "submitted_by", "created_at", "run_after", "claimed_at", "finished_at", "expires_at", "too_old_at",
     "cancel_requested", "unique_key", "gate_key", "tags", "refs", "meta", "args", "result", "errors", "workflow",
-    "step",
+    "step", "backend_job_id",
 )  # fmt: skip
 
 
@@ -80,6 +82,7 @@ def explanation(value: Explanation) -> Record:
         "job_id": value.job.public_id,
         "verdict": value.verdict,
         "reasons": [members(reason) for reason in value.reasons],
+        "position": None if value.position is None else members(value.position, without=("lane",)),
     }
 
 
@@ -108,6 +111,17 @@ def approval(value: ApprovalStatus, public_id: str) -> Record:
 def approval_rule(value: Rule) -> Record:
     """An approval given in advance."""
     return {**members(value), "id": str(value.id)}
+
+
+def retention_rule(value: RetentionRule) -> Record:
+    """A retention rule."""
+    return {
+        "kind": value.kind,
+        "state": value.state,
+        "keep": value.keep,
+        "declared": value.declared,
+        "source": value.source,
+    }
 
 
 def lane(value: Lane) -> Record:
@@ -255,6 +269,30 @@ def token(value: Token) -> Record:
 def new_token(value: NewToken) -> Record:
     """An API token with its text, right after it was made."""
     return {**token(value.token), "text": value.text}
+
+
+def webhook(value: Webhook) -> Record:
+    """A webhook, without its secrets."""
+    return {**members(value), "id": str(value.id), "health": value.health}
+
+
+def new_webhook(value: NewWebhook) -> Record:
+    """A webhook with a secret that was just made."""
+    return {**webhook(value.webhook), "secret": value.secret}
+
+
+def webhook_delivery(value: WebhookDelivery) -> Record:
+    """A delivery, with the names of the REST API."""
+    names = ("state", "attempt", "max_attempts", "created_at", "run_after", "finished_at")
+    return {
+        "id": value.job.public_id,
+        "webhook_id": str(value.webhook_id),
+        "event": value.event,
+        "job_id": value.about,
+        "status": value.status,
+        "error": value.error,
+        **{name: getattr(value.job, name) for name in names},
+    }
 
 
 def role(value: Role) -> Record:

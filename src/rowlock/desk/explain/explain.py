@@ -26,7 +26,7 @@ def explain(facts: Facts) -> Explanation:
     else:
         found = _holding(reasons.WAITING, facts) or [reasons.ready(facts)]
         found += _holding(reasons.REMARKS, facts)
-    return Explanation(job, f"{name} is {job.state}. {found[0].text}", found)
+    return Explanation(job, f"{name} is {job.state}. {found[0].text}", found, facts.position)
 
 
 def _holding(looks: Iterable[Callable[[Facts], Reason | None]], facts: Facts) -> list[Reason]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import current_load
+from rowlock.desk.explain.position import CAP, NONE_AHEAD, jobs_ahead, position
 from rowlock.desk.limits import rate_of
 from rowlock.desk.workers import only_visible, views
 from rowlock.model.count import Count
-from rowlock.model.lane import kinds_by_lane
 from rowlock.model.rate import LANE
 from rowlock.model.state import State
 from rowlock.model.workload import MISSED_BEATS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.current_load import SlotsUsed
     from rowlock.desk.guard import Guard
+    from rowlock.model.explanation import QueuePosition
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.rate import RateView
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlExecutor
 
-CAP: Final = 1000
-"""Jobs ahead at which counting stops."""
 SHOWN: Final = 5
 """Jobs named as holders of a lane or a gate."""
 
@@ -61,6 +60,7 @@ class Facts:
     """Due jobs of the lane with a higher priority."""
     older: Count
     """Older due jobs of the lane with the same priority."""
+    position: QueuePosition | None = None
     held: Sequence[HeldSlot] = ()
     """Slots of the lane whose handlers were told to stop and have not; of jobs that the principal may see."""
     lock_waits: Sequence[Record] = ()
@@ -69,6 +69,8 @@ class Facts:
     """Its place in its workflow, and what it waits for there."""
     before: Sequence[Record] = ()
     """Some of the steps it waits for."""
+    delivery: Record | None = None
+    """The newest message about the job, if a carrier delivers it."""
 
     @property
     def due(self) -> bool:
@@ -78,7 +80,9 @@ class Facts:
     @property
     def serving(self) -> list[WorkerView]:
         """Workers of the job's lane, silent and draining ones included."""
-        return [] if self.lane is None else [worker for worker in self.workers if worker.serves(self.lane.name)]
+        if self.lane is None or self.delivery is not None:
+            return []
+        return [worker for worker in self.workers if worker.serves(self.lane.name)]
 
     @property
     def working(self) -> list[WorkerView]:
@@ -109,17 +113,25 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
     owner = current_load.owners(lanes, [job.kind]).get(job.kind)
     lane = next((lane for lane in lanes if lane.name == owner), None)
     due = job.state is State.QUEUED and job.run_after <= row["now"]
-    higher, older = await _ahead(reads, row, lanes, lane, workers) if due else (Count(), Count())
+    ahead = (
+        await jobs_ahead(reads, job, row["now"], lanes, lane, workers=workers)
+        if due and lane is not None
+        else NONE_AHEAD
+    )
+    standing = (await reads.fetch("schema_standing"))[0] if row["has_steps"] else row
+    # Tables that count ends may be missing while the schema is behind.
+    place = due and lane is not None and standing["version"] >= needed
     # A blocked job at no gate waits for others, or for a signal.
     ungated = job.state is State.BLOCKED and row["gate_place"] == 0
     waits = (await reads.fetch("job_waits", id=job.id))[0] if ungated else None
     gated = job.gate_key is not None and not job.is_final
+    told = await reads.fetch("job_delivery", id=job.id) if due and row["has_deliveries"] else []
     return Facts(
         job=job,
         row=row,
         now=row["now"],
         needed=needed,
-        standing=(await reads.fetch("schema_standing"))[0] if row["has_steps"] else row,
+        standing=standing,
         lanes=lanes,
         lane=lane,
         workers=workers,
@@ -128,8 +140,9 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.visibility) if gated else [],
         rates=await _rates(reads, row, lane),
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
-        higher=higher,
-        older=older,
+        higher=ahead.higher,
+        older=ahead.older,
+        position=await position(reads, ahead, job, lane, workers) if place and lane is not None else None,
         held=[
             slot
             for worker in await only_visible(reads, guard, workers)
@@ -138,6 +151,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         ],
         lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.visibility) if job.state is State.RUNNING else (),
         waits=waits,
+        delivery=told[0] if told else None,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )
 
@@ -145,27 +159,6 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
 async def _rates(reads: SqlExecutor, row: Record, lane: Lane | None) -> list[RateView]:
     keys = [*row["rate_keys"], *([LANE + lane.name] if lane is not None and lane.rate is not None else [])]
     return [rate_of(found) for found in await reads.fetch("rates_named", keys=keys)] if keys else []
-
-
-async def _ahead(
-    reads: SqlExecutor, row: Record, lanes: Sequence[Lane], lane: Lane | None, workers: Sequence[WorkerView]
-) -> tuple[Count, Count]:
-    """Due jobs of higher priority, and older ones; only of kinds that a worker of the lane knows."""
-    if lane is None:
-        return Count(), Count()
-    known = {kind for worker in workers if worker.works and worker.serves(lane.name) for kind in worker.kinds}
-    kinds = kinds_by_lane(lanes, known | {row["kind"]})[lane.name]
-    (found,) = await reads.fetch(
-        "jobs_ahead",
-        kinds=kinds,
-        priority=row["priority"],
-        now=row["now"],
-        run_after=row["run_after"],
-        id=row["id"],
-        cap=CAP + 1,
-    )
-    exact = found["higher"] + found["older"] <= CAP
-    return Count(min(found["higher"], CAP), exact=exact), Count(min(found["older"], CAP), exact=exact)
 
 
 async def _parked_ahead(reads: SqlExecutor, job: Job) -> Count:

@@ -202,7 +202,7 @@ def drained(facts: Facts) -> Reason | None:
 
 def no_worker(facts: Facts) -> Reason | None:
     """No worker serves the job's lane."""
-    if facts.lane is None or facts.serving:
+    if facts.lane is None or facts.serving or facts.delivery is not None:
         return None
     others = [worker for worker in facts.workers if worker.lanes]
     if not others:
@@ -210,6 +210,27 @@ def no_worker(facts: Facts) -> Reason | None:
     serve = "; ".join(f"{worker.name}: {_names(worker.lanes or ())}" for worker in others[:5])
     text = f"No worker serves lane {facts.lane.name!r} ({serve}). Start one: rowlock worker --lanes {facts.lane.name}"
     return Reason("lane_unserved", text, {"lane": facts.lane.name, "workers": [worker.name for worker in others]})
+
+
+def carried(facts: Facts) -> Reason | None:
+    """A carrier brings the job, and no process has claimed it yet."""
+    told = facts.delivery
+    if told is None:
+        return None
+    carrier, message, at = told["carrier"], told["backend_job_id"], told["delivered_at"]
+    details = {"carrier": carrier, "backend_job_id": message, "delivered_at": at, "sent": told["sent"]}
+    if told["fence"] != facts.job.fence or told["again_at"] <= facts.now or at < facts.job.run_after:
+        text = (
+            f"{carrier} is to be told of it within seconds. If that does not happen, look whether its broker answers, "
+            "and whether a process does the upkeep: rowlock worker --upkeep-only"
+        )
+        return Reason("undelivered", text, details)
+    text = (
+        f"{carrier} was told of it {when(at, facts.now)} ({message or 'no id'}), and no process behind it "
+        f"has claimed the job yet. If it still waits, another message follows in "
+        f"{span_text(told['again_at'] - facts.now)}. Look whether the processes of {carrier} run and are free."
+    )
+    return Reason("delivered", text, details)
 
 
 def silent(facts: Facts) -> Reason | None:
@@ -307,6 +328,8 @@ def ahead(facts: Facts) -> Reason | None:
         parts.append(f"{facts.older} as high and older")
     total = facts.higher + facts.older
     text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
+    if facts.position is not None and facts.position.start_in is not None:
+        text += f" At the lane's pace of the last ten minutes it starts in about {span_text(facts.position.start_in)}."
     details = {"higher": facts.higher, "older": facts.older}
     return Reason("behind_others", text, details)
 
@@ -386,6 +409,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     schema,
     unserved,
     drained,
+    carried,
     no_worker,
     silent,
     draining,

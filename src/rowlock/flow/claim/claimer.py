@@ -82,8 +82,11 @@ class Claimer:
         later: Callable[[Iterable[datetime]], None] = lambda _: None,
         set_aside: SetAside | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        carried: Callable[[str, str], bool] = lambda _kind, _lane: False,
     ) -> None:
         """later: called with the moments at which jobs become due that a rate has held back.
+
+        carried: whether a carrier brings the jobs of a kind in this lane; they are claimed by id alone.
 
         set_aside: where jobs are noted whose claim the database refuses.
         """
@@ -92,7 +95,7 @@ class Claimer:
         self._refused = RefusedRows[int](SetAside(logger) if set_aside is None else set_aside, monotonic, "claim")
         self._resting: dict[str, datetime] = {}
         """Lanes without room in their rate, and the moment at which there is room again."""
-        self._kinds = kinds
+        self._kinds, self._carried = kinds, carried
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
         self._lane_of: dict[str, str] = {}
@@ -111,12 +114,20 @@ class Claimer:
         self._waiting.intersection_update(lanes)
         self._saturation.keep(lanes)
         self._refused.keep(lanes)
-        self._served = kinds_by_lane(every_lane, self._kinds)
-        self._lane_of = {kind: name for name, kinds in self._served.items() if name in lanes for kind in kinds}
+        of_lane = kinds_by_lane(every_lane, self._kinds)
+        self._lane_of = {kind: name for name, kinds in of_lane.items() if name in lanes for kind in kinds}
+        self._served = {
+            name: [kind for kind in kinds if not self._carried(kind, name)] for name, kinds in of_lane.items()
+        }
 
     def lane_of(self, kind: str) -> str | None:
         """The lane of this worker that serves a kind; None: no lane of this worker does."""
         return self._lane_of.get(kind)
+
+    def claims(self, kind: str) -> bool:
+        """Whether this worker claims jobs of a kind by itself: a lane of its serves it, and no carrier brings it."""
+        lane = self._lane_of.get(kind)
+        return lane is not None and kind in self._served[lane]
 
     def kinds(self) -> list[str]:
         """The kinds this worker serves."""
@@ -265,7 +276,11 @@ class Claimer:
             rows = await verbs.by_id(session, worker=self._worker_id, lane=lane, ids=[job_id])
             return _Answer({}, {}, None, rows)
 
-        answer = await self._under_locks(lane, 1, by_id)
+        if self._lanes[lane].is_careful:
+            answer = await self._under_locks(lane, 1, by_id)
+        else:
+            async with self._link.session() as session:
+                answer = await by_id(session, 1)
         self._note_later(answer)
         # The cursor of the pair stays: older jobs may still wait before this one.
         return [row for row in answer.rows if not row["parked"]]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowlock.errors import InvalidOption
+from rowlock.model import trace_context
 from rowlock.model.options import Options
 from rowlock.model.spelling.keyword_options import unknown_option
 
@@ -42,6 +43,11 @@ class EnqueueCall:
     def add_meta(self, **values: object) -> None:
         """Add to the job's meta; a value under the same name is replaced."""
         self.set(meta={**(self.options.meta or {}), **values})
+
+    def add_trace(self, headers: Mapping[str, str]) -> None:
+        """Store the headers of a trace with the job, beside those of other tracers; no header: nothing is stored."""
+        if headers:
+            self.set(meta=trace_context.with_headers(self.options.meta, headers))
 
     def add_tags(self, *tags: str) -> None:
         """Add to the job's tags."""

@@ -21,7 +21,9 @@ from rowlock.flow.enqueue.registered import RegisteredKeys
 from rowlock.model.notify_messages import encode_wake_up
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, caller_errors, drive, drive_async, join
+from rowlock.store.executor import SqlSession
 from rowlock.store.jobs import enqueue as verbs
+from rowlock.store.own_transaction import OwnTransaction
 from rowlock.telemetry import Events, JobEnqueued
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from rowlock.bridge import Bridge
     from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
-    from rowlock.flow.enqueue.wake import Wakers
+    from rowlock.flow.enqueue.wake import CarrierWaker, Wakers
     from rowlock.model.queue_pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
     from rowlock.store.database import Database
@@ -55,6 +57,10 @@ class EnqueueObserver(Protocol):
         """Right after the commit of a caller's transaction, in the thread or loop that committed it."""
 
 
+def _no_connection() -> None:
+    return None
+
+
 class Producer:
     """Enqueues for one application, from any thread and event loop."""
 
@@ -65,11 +71,17 @@ class Producer:
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        outbox: Callable[[], CarrierWaker | None] = lambda: None,
+        may_carry: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.database, self.bridge = database, bridge
+        """outbox: makes the outbox of an event loop; may_carry: whether a carrier may have to hear of a kind's jobs."""
+        self.database, self.bridge, self._may_carry = database, bridge, may_carry
         self.middleware, self.events = middleware, events or Events()
-        self.wakers = wake.Wakers(database, bridge)
+        self.wakers = wake.Wakers(database, bridge, outbox)
         self.observer: EnqueueObserver | None = None
+        self.surrounding: Callable[[], object | None] = _no_connection
+        """The connection whose transaction a blocking call joins if it names none; None: there is no transaction."""
         self._lanes = LanePolicyCache(database)
         self._registered = RegisteredKeys(database)
         self._own = _OwnConnection(database, self.wakers)
@@ -82,9 +94,12 @@ class Producer:
         self._lanes.forget()
 
     async def enqueue(self, insert: Insert[T], connection: object | None = None) -> T:
-        """Write jobs. They are committed and announced when this returns, or with the caller's own commit."""
-        if connection is None:
-            receipt = await self._write(insert)
+        """Write jobs. They are committed and announced when this returns, or with the caller's own commit.
+
+        connection: a caller's, or an OwnTransaction.
+        """
+        if connection is None or isinstance(connection, OwnTransaction):
+            receipt = await self._write(insert, connection)
             if self.observer is not None and (ids := insert.created(receipt)):
                 await self.observer.enqueued(ids)
         else:
@@ -98,6 +113,8 @@ class Producer:
 
     def enqueue_sync(self, insert: Insert[T], connection: object | None = None) -> T:
         """enqueue() for blocking code: over the bridge, or directly on the caller's blocking connection."""
+        if connection is None:
+            connection = self.surrounding()
         if connection is None:
             self.wakers.flush_at_exit()
             receipt = self.bridge.run(self._write(insert))
@@ -118,7 +135,7 @@ class Producer:
             self._emit(insert, receipt)
         return receipt
 
-    async def _write(self, insert: Insert[T]) -> T:
+    async def _write(self, insert: Insert[T], within: OwnTransaction | None = None) -> T:
         """The path on a connection of the library's own."""
         lanes = self._lanes
         if lanes.is_stale:
@@ -129,7 +146,7 @@ class Producer:
             insert = insert.under(lanes.policy)
         if self._registered.lacks(insert.jobs):
             await self._registered.register(insert.jobs)
-        return await insert.write(self._own)
+        return await (insert.write(self._own) if within is None else self._own.run(insert, within))
 
     def _join(self, insert: Insert[T], caller: Caller) -> Generator[Ask | OwnWork, Any, T]:
         """The same path in the caller's transaction, for a connection that blocks or is awaited."""
@@ -156,7 +173,7 @@ class Producer:
         channel = self.database().channel
         if caller.commits_unseen:
             plain = (yield from insert.plan_notifying_inside(channel)), True
-        elif caller.may_notify and self._notify_window.reserve():
+        elif caller.may_notify and not self._may_carry(insert.job.job.kind) and self._notify_window.reserve():
             plain = yield from insert.plan_notifying(channel)
         else:
             plain = (yield from insert.plan()), False
@@ -182,7 +199,7 @@ class _OwnConnection:
         """One short statement; if this window's message is not sent yet, the statement notifies by itself."""
         database, waker, job = self._open(), self._wakers.here(), insert.job
         plain = cast("tuple[object, ...]", job.plain)
-        if waker.reserve_window():
+        if not waker.may_carry(job.job.kind) and waker.reserve_window():
             ((number, run_after, notified),) = await verbs.insert_plain_notifying(database, insert.text, plain)
             if notified is False:
                 waker.note(job.pair, run_after)
@@ -201,27 +218,33 @@ class _OwnConnection:
         self._wakers.wake([(first.pair, now)])
         return BulkReceipt(ids, ["created"] * len(ids), now)
 
-    async def run(self, insert: Insert[T]) -> T:
-        """The statements of the plan, in one transaction if they stand or fall together.
+    async def run(self, insert: Insert[T], within: OwnTransaction | None = None) -> T:
+        """The statements of the plan, in one transaction if they stand or fall together, with each other or others.
 
         Keys are taken in one order, but a key that came free meanwhile is taken later than that: the transaction that
         loses a deadlock over it has written nothing and begins again.
         """
         for _ in range(_TRIES - 1):
             try:
-                return await self._run_once(insert)
+                return await self._run_once(insert, within)
             except DatabaseBusy as error:
                 if error.sqlstate != "40P01":
                     raise
-        return await self._run_once(insert)
+        return await self._run_once(insert, within)
 
-    async def _run_once(self, insert: Insert[T]) -> T:
+    async def _run_once(self, insert: Insert[T], within: OwnTransaction | None) -> T:
         database = self._open()
         async with (
             database.connection(watched=True) as connection,
-            connection.transaction() if insert.is_atomic else contextlib.nullcontext(),
+            connection.transaction() if insert.is_atomic or within is not None else contextlib.nullcontext(),
         ):
+            session = SqlSession(database.statements, connection)
+            if within is not None:
+                await within.before(session)
             receipt = await drive_async(insert.plan(), database.statements, _AsyncpgRunner(connection))
+            if within is not None:
+                for number, _, what in insert.outcomes(receipt):
+                    await within.after(session, number, what)
         self._wakers.wake(insert.claimable(receipt).items())
         return receipt
 

@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import logging
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowlock.errors import RowlockError
 from rowlock.model import notify_messages
@@ -36,11 +36,31 @@ _SOON: Final = 30.0
 """Seconds; a later wake-up is not scheduled, as polling finds the job."""
 
 
+class CarrierWaker(Protocol):
+    """Tells carriers of new jobs, where something else than PostgreSQL delivers them: rowlock.delivery.outbox."""
+
+    def note(self, starts: Iterable[PairStart]) -> list[PairStart]:
+        """Deliver new jobs of these pairs soon; returns the pairs that workers are to be woken for."""
+
+    def look_soon(self) -> None:
+        """Deliver whatever became due."""
+
+    def look_in(self, seconds: float) -> None:
+        """look_soon() after so many seconds."""
+
+    def may_carry(self, kind: str) -> bool:
+        """Whether jobs of this kind may need a carrier."""
+
+    async def flush(self, *, within: float | None = None) -> None:
+        """Wait until what was noted is sent."""
+
+
 class Waker:
     """Collects the wake-ups of one event loop and sends one message per window at most, the first few at once."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, outbox: CarrierWaker | None = None) -> None:
+        """outbox: has the jobs that carriers deliver; None: PostgreSQL delivers all."""
+        self._database, self.outbox = database, outbox
         self._lows: dict[Pair, datetime] = {}
         self._task: asyncio.Task[None] | None = None
         self._anywhere = False
@@ -51,21 +71,36 @@ class Waker:
 
     def send_before_loop_ends(self) -> None:
         """Send again what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
-        self._leaving = before_loop_ends(self._send)
+        self._leaving = before_loop_ends(self._send_last)
+
+    async def _send_last(self) -> None:
+        await self._send()
+        if self.outbox is not None:
+            await self.outbox.flush(within=2)
 
     def wake(self, pairs: Iterable[PairStart]) -> None:
         """Note new jobs; the message leaves within one window."""
+        if self.outbox is not None:
+            pairs = self.outbox.note(pairs)
+            if not pairs:
+                return
         for pair, low in pairs:
             self._lows[pair] = min(low, self._lows.get(pair, low))
         self._begin()
 
     def note(self, pair: Pair, low: datetime) -> None:
         """Note one new job."""
+        if self.outbox is not None and not self.outbox.note([(pair, low)]):
+            return
         known = self._lows.get(pair)
         if known is None or low < known:
             self._lows[pair] = low
         if self._task is None or self._task.done():
             self._begin()
+
+    def may_carry(self, kind: str) -> bool:
+        """Whether a carrier may have to hear of jobs of this kind."""
+        return self.outbox is not None and self.outbox.may_carry(kind)
 
     def reserve_window(self) -> bool:
         """Count a message as sent, for an enqueue whose own statement notifies; False: it must not notify now."""
@@ -77,6 +112,8 @@ class Waker:
 
     def look(self) -> None:
         """Ask workers to look everywhere: jobs became claimable without being enqueued."""
+        if self.outbox is not None:
+            self.outbox.look_soon()
         self._anywhere = True
         self._begin()
 
@@ -123,13 +160,18 @@ class Waker:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
                     await asyncio.gather(self._task, return_exceptions=True)
+        if self.outbox is not None:
+            await self.outbox.flush(within=within)
 
 
 class Wakers:
     """The waker of each event loop of one application, and the way to one from a thread without a loop."""
 
-    def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
-        self._open, self._bridge = database, bridge
+    def __init__(
+        self, database: Callable[[], Database], bridge: Bridge, outbox: Callable[[], CarrierWaker | None] = lambda: None
+    ) -> None:
+        """outbox: makes the outbox of an event loop."""
+        self._open, self._bridge, self._outbox = database, bridge, outbox
         self._flushed_at_exit = False
         self.forget()
 
@@ -147,7 +189,7 @@ class Wakers:
         if waker is None:
             for ended in [known for known in self._wakers if known.is_closed()]:
                 del self._wakers[ended]
-            waker = self._wakers[loop] = Waker(self._open())
+            waker = self._wakers[loop] = Waker(self._open(), self._outbox())
             waker.send_before_loop_ends()
         self._last = loop, waker
         return waker

@@ -88,9 +88,13 @@ class ChildPool:
         return child
 
     async def close(self) -> None:
-        """Kill every child."""
+        """End every child: an idle one by itself, so that its exporters send what they hold; the others are killed."""
+        resting = set(self._idle)
+        self._idle.clear()
         for child in self._all:
-            if child.alive:
+            if child in resting:
+                child.leave()
+            elif child.alive:
                 child.kill()
         await asyncio.gather(*(child.ended() for child in self._all), return_exceptions=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import itemgetter
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from rowlock.flow.finish.set_aside_writes import SetAsideWrites
 from rowlock.keep_running import keep_running
-from rowlock.model import ids, redact
+from rowlock.model import redact
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -39,6 +40,7 @@ from rowlock.set_aside import SetAside
 from rowlock.store.database import RACES, UNSERVED
 from rowlock.store.halves import in_halves
 from rowlock.store.jobs import finish as verbs
+from rowlock.telemetry import id_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -189,6 +191,8 @@ class FlushResult:
     """How soon a job is due whose arguments this worker cannot read; another worker may."""
     released: Sequence[ReleasedJob] = ()
     """Workflow steps that waited for these jobs."""
+    seconds: float = 0.0
+    """How long the database took."""
 
     def and_also(self, other: FlushResult) -> FlushResult:
         """Both answers as one."""
@@ -201,6 +205,7 @@ class FlushResult:
             [*self.hooks, *other.hooks],
             self.elsewhere or other.elsewhere,
             [*self.released, *other.released],
+            self.seconds + other.seconds,
         )
 
 
@@ -341,7 +346,8 @@ def cannot_be_stored(pending: PendingWrite, error: Exception) -> PendingWrite:
     """The write for a job whose outcome has a value that cannot be stored: in ASCII, or a failure with the reason."""
     if (readable := in_ascii(pending.write)) is not None:
         return pending._replace(write=readable)
-    logger.error("the outcome of job %s cannot be stored: %s", ids.encode(pending.claim.job_id), error)
+    fields = {**id_fields(pending.claim.job_id), "fence": pending.claim.fence, "lane": pending.lane}
+    logger.error("the outcome of job %s cannot be stored: %s", fields["job_id"], error, extra=fields)
     text = json.dumps({"reason": "outcome cannot be stored", "message": redact.in_ascii(str(error)[:2000])})
     return pending._replace(write=FinalWrite(State.FAILED, error=text))
 
@@ -356,6 +362,7 @@ class OutcomeWriter:
         """Write a batch that is sorted by claim. again: an earlier try may have been applied without an answer."""
         # Sorted by claim: of two claims of one job (rescued and claimed again here) the newer stays. Only that one can
         # be current, and a statement must not get two writes of one job.
+        began = time.monotonic()
         newest = {f.claim.job_id: f for f in batch}
         writing = newest.values()
         ended = [f for f in writing if isinstance(f.write, FinalWrite)]
@@ -385,6 +392,7 @@ class OutcomeWriter:
                 default=None,
             ),
             [step for answer in answers for text in (answer.released, answer.resumed) for step in parse_released(text)],
+            time.monotonic() - began,
         )
 
     async def _end(self, batch: list[PendingWrite]) -> Accepted:

@@ -21,8 +21,10 @@ from rowlock.flow.progress.job_logs import captured, make_record
 from rowlock.flow.progress.loop_share import LoopShare
 from rowlock.flow.progress.report import ProgressReport
 from rowlock.model import ids, redact, stored_args, stored_json
+from rowlock.model.failure import error_fields
 from rowlock.model.job import Claim, Job
 from rowlock.model.keys import checked_key, shown
+from rowlock.model.outcome import Failed
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.model.state import State
 from rowlock.model.times.duration import duration
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
+    from rowlock.model.outcome import Outcome
     from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.handler")
@@ -75,6 +78,7 @@ class AttemptIO:
         "held_locks",
         "log_level",
         "loop_share",
+        "outcome_of",
         "state",
     )
 
@@ -87,8 +91,13 @@ class AttemptIO:
         capture: JobLogCapture | None = None,
         log_level: int = LOGS_OFF,
         complete_args: Callable[[str], str] = str,
+        outcome_of: Callable[[BaseException], Outcome] | None = None,
     ) -> None:
-        """stopping: set when the worker shuts down. complete_args: adds the handler's defaults to stored arguments."""
+        """stopping: set when the worker shuts down. complete_args: adds the handler's defaults to stored arguments.
+
+        outcome_of: judges an error; None: every error fails the job.
+        """
+        self.outcome_of = outcome_of or (lambda error: Failed(error_fields(error, frozenset())))
         self.claim = Claim(row["id"], row["fence"])
         self.channel = channel
         self.deadline: float | None = None

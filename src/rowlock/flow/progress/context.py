@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowlock.flow.progress.attempt_io import AttemptIO
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
+    from rowlock.model.outcome import Outcome
     from rowlock.model.progress import ItemRef
 
 T = TypeVar("T")
@@ -124,6 +125,10 @@ class Context(BaseContext):
         """
         channel = self._io.channel
         return Lock(lambda: channel.locks, self._io.lock_request(namespace, key, None, wait=wait, timeout=timeout))
+
+    def outcome_of(self, error: BaseException) -> Outcome:
+        """The outcome of this attempt if it ends with that error now, such as Retried or Failed; for middleware."""
+        return self._io.outcome_of(error)
 
     @property
     def workflow(self) -> CurrentWorkflow:

@@ -100,6 +100,7 @@ class RunningAttempt:
                 capture=services.log_capture,
                 log_level=self.log_level,
                 complete_args=self.handler.codec.completed,
+                outcome_of=self.outcome_of,
             )
         return self._io
 
@@ -193,6 +194,10 @@ class RunningAttempt:
                 return None
         logger.warning("the last progress of job %s is lost: the database is away", ids.encode(self.claim.job_id))
         return None
+
+    def outcome_of(self, error: BaseException) -> Outcome:
+        """The outcome if the handler ends with this error now; a cancelled handler ends as its stop says."""
+        return self.stopped(error) if isinstance(error, asyncio.CancelledError) else self.raised(error)
 
     def stopped(self, error: BaseException | None = None) -> Outcome:
         """The outcome of an attempt that was stopped."""

@@ -81,6 +81,8 @@ class FastPath:
         """The lane that can run the step here and now; None: no lane can."""
         if not self.enabled or self._claim_loop.draining or self._clock.seconds_until(step.run_after) > _SOON:
             return None
+        if not self._claimer.claims(step.pair[0]):
+            return None
         lane = self._claim_loop.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
         return lane if lane is not None and lane.enabled and lane.order == "fast" else None
 
@@ -89,6 +91,7 @@ class FastPath:
 
     async def _claim(self, lane: str, steps: Sequence[ReleasedJob]) -> None:
         rows: Sequence[Record] = ()
+        began = asyncio.get_running_loop().time()
         try:
             with self._claimer.in_flight.sending():
                 try:
@@ -99,7 +102,7 @@ class FastPath:
                     for row in rows:
                         self._slots.give_back(row)
                 else:
-                    self._slots.run(rows)
+                    self._slots.run(rows, began)
         except (DatabaseError, *TRANSIENT) as error:
             # The step is queued: the claim loop finds it, and sets it aside if it is to blame.
             logger.warning("a released step could not be claimed: %s", error)

@@ -106,12 +106,13 @@ class ClaimLoop:
         wanted = self._wanted()
         if not wanted:
             return []
+        began = self._loop.time()
         with self._claimer.in_flight.sending():
             rows = await self._claimer.claim(wanted)
             if self.draining:
                 for row in rows:
                     self._slots.give_back(row)
-            elif attempts := self._slots.occupy(rows):
+            elif attempts := self._slots.occupy(rows, began):
                 if self._has_more():
                     # Started in the loop's next turn: the next claim is under way by then.
                     self._loop.call_soon(self._slots.start_attempts, attempts)

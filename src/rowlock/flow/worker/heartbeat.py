@@ -90,6 +90,8 @@ class BeatReport:
     """Jobs of which the database does not take a write now, as JSON; None: there are none."""
     held: Sequence[HeldReport] = ()
     """Those slots, and those of handlers that were just told that their claim is lost."""
+    memory: int | None = None
+    """Bytes that the process takes; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,7 @@ class Heartbeat:
             stuck=report.stuck,
             set_aside=report.set_aside,
             held=json.dumps([list(slot) for slot in report.held]) if report.held else None,
+            memory=report.memory,
             ids=[claim.job_id for claim in report.claims],
             fences=[claim.fence for claim in report.claims],
             look=look,

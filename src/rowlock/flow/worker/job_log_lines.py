@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.flow.finish.finisher import FinalWrite, RequeueWrite
-from rowlock.model import ids
+from rowlock.model import ids, trace_context
+from rowlock.model.state import State
 from rowlock.model.times.duration import humanise
 from rowlock.telemetry import (
     AttemptEvent,
+    BatchClaimed,
+    BatchFlushed,
     Events,
     JobClaimed,
     JobDied,
@@ -22,10 +25,13 @@ from rowlock.telemetry import (
     JobStarted,
     JobSuspended,
     JobUnreadable,
+    id_fields,
     job_fields,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowlock.flow.finish.finisher import FlushResult, PendingWrite
     from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Unreadable
@@ -47,6 +53,8 @@ _AGAIN: Final = {
     "unreadable": "? unread ",
     "died": "! died   ",
 }
+_FAILED: Final = frozenset({"failed", "died"})
+"""Outcomes of attempts that failed."""
 _REMEMBERED: Final = 1000
 """Problems with arguments that are logged once only, up to that many."""
 
@@ -59,6 +67,11 @@ class JobLogLines:
         self._unreadable: set[tuple[str, object]] = set()
         """Kinds and causes of unreadable arguments that were logged."""
 
+    def claimed(self, attempts: Sequence[RunningAttempt], seconds: float) -> None:
+        """Emit one claim as a whole; its jobs follow one by one when they are started."""
+        if self._events.active:
+            self._events.emit(BatchClaimed([_claimed(attempt.row) for attempt in attempts], seconds))
+
     @property
     def wanted(self) -> bool:
         """Whether ordinary steps are logged or listened to."""
@@ -67,11 +80,10 @@ class JobLogLines:
     def started(self, row: Row) -> None:
         """Log a claimed job whose handler is about to be called."""
         if self._events.active:
-            where = _where(row)
-            self._events.emit(JobClaimed(*where, waited=row["claimed_at"] - row["run_after"]))
-            self._events.emit(JobStarted(*where))
+            self._events.emit(_claimed(row))
+            self._events.emit(JobStarted(*_where(row)))
         if logger.isEnabledFor(logging.INFO):
-            _log(logging.INFO, "→ start  ", row, "attempt %d", row["attempt"])
+            _log(logging.INFO, "→ start  ", row, "attempt %d", row["attempt"], state="running")
 
     def given_back(self, row: Row) -> None:
         """Log a claimed job that is not started, as the worker stops."""
@@ -98,10 +110,11 @@ class JobLogLines:
         self, attempt: RunningAttempt, write: FinalWrite | RequeueWrite | None, seconds: float
     ) -> AttemptEvent | None:
         """Log the end of an attempt; returns the event to emit once its write is acknowledged."""
-        row = attempt.row
-        if logger.isEnabledFor(logging.INFO):
+        row, level = attempt.row, _level(write)
+        if logger.isEnabledFor(level):
             sign, how = _line(write)
-            _log(logging.INFO, sign, row, how, seconds)
+            fields = {"seconds": round(seconds, 6), "outcome": "lost"} if write is None else _ending(write, seconds)
+            _log(level, sign, row, how, seconds, **fields)
         return _event(row, write, seconds) if self._events.active else None
 
     def flushed(self, flushed: FlushResult) -> None:
@@ -111,17 +124,15 @@ class JobLogLines:
                 "! refused the outcome of job %s: its claim (fence %d) is gone",
                 ids.encode(write.claim.job_id),
                 write.claim.fence,
-                extra={
-                    "job_id": ids.encode(write.claim.job_id),
-                    "fence": write.claim.fence,
-                    "lane": write.lane,
-                },
+                extra={**id_fields(write.claim.job_id), "fence": write.claim.fence, "lane": write.lane},
             )
         if self._events.active:
-            for write in flushed.accepted:
-                self.emit(write.event)
-            for write in flushed.refused:
-                self.emit(_refused(write))
+            told = [write.event for write in flushed.accepted] + [_refused(write) for write in flushed.refused]
+            jobs = [event for event in told if event is not None]
+            if jobs:
+                self._events.emit(BatchFlushed(jobs, flushed.seconds))
+            for event in jobs:
+                self._events.emit(event)
 
     def emit(self, event: AttemptEvent | None) -> None:
         """Emit an event, if there is one."""
@@ -129,13 +140,43 @@ class JobLogLines:
             self._events.emit(event)
 
 
-def _log(level: int, sign: str, row: Row, text: str, *values: object) -> None:
-    fields = job_fields(row)
-    logger.log(level, "%s %s %s  %s", sign, fields["kind"], fields["job_id"], text % values, extra=fields)
+def _log(level: int, sign: str, row: Row, text: str, *values: object, trace: str | None = None, **more: object) -> None:
+    """One record. trace: the traceback, printed below the line as that of an exception would be."""
+    fields = {**job_fields(row), **more}
+    words = (sign, fields["kind"], fields["job_id"], text % values)
+    record = logger.makeRecord(logger.name, level, __file__, 0, "%s %s %s  %s", words, None, extra=fields)
+    # Not exc_info: the exception may be of a child process, and this text is without its secrets.
+    record.exc_text = trace
+    logger.handle(record)
 
 
 def _where(row: Row) -> tuple[int, str, str, int, int]:
     return row["id"], row["kind"], row["lane"], row["attempt"], row["fence"]
+
+
+def _claimed(row: Row) -> JobClaimed:
+    waited = row["claimed_at"] - row["run_after"]
+    return JobClaimed(*_where(row), waited=waited, trace=trace_context.stored_headers(row["meta"]))
+
+
+def _level(write: FinalWrite | RequeueWrite | None) -> int:
+    """ERROR: the job has failed for good. WARNING: an attempt has failed and another one, or a person, follows."""
+    if isinstance(write, FinalWrite):
+        return logging.ERROR if write.state == State.FAILED else logging.INFO
+    return logging.WARNING if write is not None and write.outcome in _FAILED else logging.INFO
+
+
+def _ending(write: FinalWrite | RequeueWrite, seconds: float) -> dict[str, Any]:
+    """The fields of the record about an end, and its traceback."""
+    error = json.loads(write.error) if write.error else None
+    fields: dict[str, Any] = {"state": str(write.state), "seconds": round(seconds, 6)}
+    fields["outcome"] = str(write.state) if isinstance(write, FinalWrite) else write.outcome
+    if error is not None:
+        fields["error"] = {key: error[key] for key in ("reason", "type", "message", "errors") if error.get(key)}
+        fields["trace"] = str(error["traceback"]).rstrip() if error.get("traceback") else None
+    if isinstance(write, RequeueWrite) and write.delay:
+        fields["retry_in"] = round(write.delay.total_seconds(), 6)
+    return fields
 
 
 def _line(write: FinalWrite | RequeueWrite | None) -> tuple[str, str]:

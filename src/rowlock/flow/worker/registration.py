@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.flow.kinds.handler import kinds_of
+from rowlock.model import webhook
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.outage_log import OutageLog
 from rowlock.store import lanes
@@ -59,10 +60,12 @@ class WorkerOptions:
     version: str = "0"
     claims: bool = True
     """False: runs only the jobs that run_by_id() names."""
+    upkeep_only: bool = False
+    """True: runs no job; rescues, expires, prunes, fires schedules and delivers for the others."""
     origin: Origin | None = None
     """Where child processes import the application from; None: no job can run in a child process."""
     alone: bool = False
-    """True: for single jobs in a test; neither listens nor beats, and reads the lanes before every job."""
+    """True: for single jobs in a test; neither listens nor beats."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
 
@@ -100,11 +103,13 @@ class Registration:
             await migrate.require(session.connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
-            kinds_of(self._handlers),
+            # Deliveries are written down with the first webhook: without webhooks nobody need know of them.
+            [kind for kind in kinds_of(self._handlers) if kind.name != webhook.KIND],
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
             secret=lambda kind: self._handlers[kind].codec.secret,
         )
+        await lanes.declare_retention(self._link, kinds_of(self._handlers), settings.retention)
         registered = await workers.register(self._link, self._columns())
         if registered.namesake is not None:
             logger.warning(

@@ -111,12 +111,12 @@ class Slots:
         """Keep so many slots of a lane for a claim under way; a negative number gives them back."""
         self._in_use[lane] += slots
 
-    def run(self, rows: Iterable[Record]) -> None:
-        """Give slots to claimed jobs and start them."""
-        self.start_attempts(self.occupy(rows))
+    def run(self, rows: Iterable[Record], began: float) -> None:
+        """Give slots to claimed jobs and start them. began: loop time at which their claim was sent."""
+        self.start_attempts(self.occupy(rows, began))
 
-    def occupy(self, rows: Iterable[Record]) -> list[RunningAttempt]:
-        """Give slots to claimed jobs; start_attempts() starts them."""
+    def occupy(self, rows: Iterable[Record], began: float) -> list[RunningAttempt]:
+        """Give slots to claimed jobs; start_attempts() starts them. began: as of run()."""
         now = self._loop.time()
         attempts = []
         for row in rows:
@@ -128,6 +128,7 @@ class Slots:
             attempts.append(attempt)
         if attempts:
             self._empty.clear()
+            self._log_lines.claimed(attempts, now - began)
         return attempts
 
     def _drop_older(self, claim: Claim) -> None:
@@ -323,9 +324,9 @@ class Slots:
         claim = attempt.claim
         del self._attempts[claim]
         write = PLAIN if outcome is NO_RESULT else write_for(outcome)
-        event = (
-            self._log_lines.ended(attempt, write, self._loop.time() - attempt.since) if self._log_lines.wanted else None
-        )
+        event = None
+        if write is not PLAIN or self._log_lines.wanted:
+            event = self._log_lines.ended(attempt, write, self._loop.time() - attempt.since)
         self._finish(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
         if isinstance(outcome, Unreadable):
             self._log_lines.unreadable(attempt, outcome)

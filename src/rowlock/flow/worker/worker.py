@@ -10,7 +10,7 @@ import socket
 from random import Random
 from typing import TYPE_CHECKING, Final, assert_never
 
-from rowlock.errors import WorkerFailed, WrongState
+from rowlock.errors import JobNotFound, WorkerFailed, WrongState
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import DatabaseClock
@@ -18,10 +18,12 @@ from rowlock.flow.claim.due_timer import DueTimer
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.executors.child_limits import ChildLimits
 from rowlock.flow.executors.process_pool import ChildPool
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
+from rowlock.flow.worker.memory import MemoryGauge
 from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Slots
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
     from rowlock.errors import SchemaAhead
     from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.enqueue.wake import CarrierWaker
     from rowlock.flow.finish.finisher import FlushResult
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.worker.heartbeat import CompletedBeat
@@ -92,17 +95,21 @@ class Worker:
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
         events: Events | None = None,
         set_aside: SetAside | None = None,
+        outbox: CarrierWaker | None = None,
+        carried: Callable[[str, str], bool] = lambda _kind, _lane: False,
     ) -> None:
         """scope: entered with the kinds that the worker serves before its first claim, left after its last job.
 
         upkeep: called with the answer to each beat that names due duties; replacement: None inside another program.
         producer: writes the steps that jobs in child processes add to their workflows.
         set_aside: the jobs that upkeep has set aside, to which those of this worker are added.
+        outbox, carried: tells carriers of jobs, and whether one brings the jobs of a kind in a lane.
         """
         self.set_aside = SetAside(logger) if set_aside is None else set_aside
         database.warnings.note_in(self.set_aside)
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._replacement = handlers, upkeep, replacement
+        self._outbox, self._carried = outbox, carried
         self._scope, self._events, self._producer = scope, events or Events(), producer
         self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
@@ -112,7 +119,8 @@ class Worker:
         self.draining = self.dismissed = False
         """dismissed: an operator has ordered it to drain, or it is outdated: not for these tables any more."""
         self.stopped = asyncio.Event()
-        self._lanes_version = self._sweep_epoch = -1
+        self._lanes_version = self._sweep_epoch = self._lanes_read = -1
+        """lanes_read: the version that run_by_id() has read; the beat notes the newest before it is read."""
         self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
         self._hungry, self._hungry_again = True, 0.0
@@ -121,7 +129,7 @@ class Worker:
         self.failure: WorkerFailed | None = None
         """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
         self._claiming: asyncio.Task[None] | None = None
-        self._recycling = Recycling(settings, replacement)
+        self._recycling, self._memory = Recycling(settings, replacement), MemoryGauge()
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -188,6 +196,7 @@ class Worker:
             self._clock.now,
             later=self._due_timer.at,
             set_aside=self.set_aside,
+            carried=self._carried,
         )
         self._slots = Slots(
             self._finishes,
@@ -217,7 +226,7 @@ class Worker:
 
     def _build_waking(self) -> None:
         """Make what tells this worker and others of new jobs."""
-        self._waker = Waker(self.database)
+        self._waker = Waker(self.database, self._outbox)
         self._fast_path = FastPath(
             *(self._claimer, self._slots, self._claim_loop, self._clock),
             spawn=self._background.spawn,
@@ -295,25 +304,38 @@ class Worker:
         self._leaving = self._loop.create_task(self.stop())  # not in the background tasks: stop() cancels those
 
     async def run_by_id(self, job_id: int) -> bool:
-        """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now."""
-        if self.options.alone:
+        """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now.
+
+        WrongState: its lane is drained, or this worker is. UnknownKind: the code here does not declare its kind.
+        """
+        found = await kind_of(self._claims, job_id)
+        if found is None:
+            raise JobNotFound(f"There is no job {ids.encode(job_id)}. Finished jobs are removed after their retention.")
+        find_handler(self._handlers, found.kind)
+        if self.draining or self.stopped.is_set() or self.options.upkeep_only:
+            raise WrongState(f"Job {ids.encode(job_id)} was not run: worker {self.name} runs no jobs (any more).")
+        # A kind without a lane may have been declared since the lanes were read.
+        if found.lanes_version != self._lanes_read or self._claimer.lane_of(found.kind) is None:
             await self._read_lanes()
-        kind = await kind_of(self._claims, job_id)
-        if kind is None or kind not in self._handlers:
-            return False
-        lane = self._claimer.lane_of(kind)
+            self._lanes_read = found.lanes_version
+        lane = self._claimer.lane_of(found.kind)
         if lane is None or not self.lanes[lane].enabled:
-            message = (
-                f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. "
-                f"Resume it with: rowlock lanes resume {lane}"
-            )
-            raise WrongState(message)
+            raise WrongState(_not_served(job_id, found.kind, lane))
+        began = self._loop.time()
         with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
-            self._slots.run(claimed)
+            self._slots.run(claimed, began)
         for row in claimed:
-            await self._slots.wait_for(Claim(row["id"], row["fence"]))
+            await self._ended(Claim(row["id"], row["fence"]))
         return bool(claimed)
+
+    async def _ended(self, claim: Claim) -> None:
+        """Wait for the end of an attempt. If the caller is cancelled meanwhile, its job goes back to the queue."""
+        try:
+            await self._slots.wait_for(claim)
+        except asyncio.CancelledError:
+            self._slots.stop_attempts(claim.job_id, "shutdown", claim.fence)
+            raise
 
     async def _close(self) -> None:
         # First the parts that start background tasks, then the tasks.
@@ -398,6 +420,9 @@ class Worker:
                 assert_never(message)
 
     def _on_wake_up(self, starts: Mapping[Pair, datetime]) -> None:
+        if self._outbox is not None:
+            # Sent by a process that does not deliver, such as a transaction whose commit nobody saw.
+            self._outbox.note(starts.items()) if starts else self._outbox.look_soon()
         if not starts:
             self._cursors.everywhere()
             self._claim_now.set()
@@ -420,6 +445,11 @@ class Worker:
         self._claim_now.set()
         if flushed.again_at is not None:
             self._due_timer.at([flushed.again_at])
+            if self._outbox is not None:
+                self._outbox.look_in(self._clock.seconds_until(flushed.again_at))
+        elif self._outbox is not None and any(lane.is_careful for lane in self.lanes.values()):
+            # A place in a lane with a limit is free for the next message.
+            self._outbox.look_soon()
         if flushed.hooks:
             self._announce(flushed.hooks)
         if flushed.released:
@@ -441,13 +471,21 @@ class Worker:
     def _beat_report(self) -> BeatReport:
         """The state of this worker; called in the heartbeat's thread."""
         everything, self._check_all = self._check_all, False
-        hungry = any(self._slots.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
+        hungry = self._wants_messages()
         in_flight = self._claimer.in_flight
         known = None if in_flight else self._slots.known_jobs()
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
         stuck, held, self._hungry = self._slots.stuck, self._slots.held(), hungry
         aside = self.set_aside.report()
-        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held)
+        return BeatReport(
+            hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held, self._memory.bytes()
+        )
+
+    def _wants_messages(self) -> bool:
+        """Whether it is worth to wake this worker: it can claim a job, or tell a carrier of one."""
+        if not self.options.claims:
+            return self.options.upkeep_only and self._outbox is not None
+        return any(self._slots.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
 
     def _report_hungry(self) -> None:
         """Beat at once if the last beat said that no slot is free: until the next one nobody would wake this worker."""
@@ -506,10 +544,17 @@ class Worker:
             self._sweep_epoch = beat.sweep_epoch
             self._background.spawn(until_served(self.name, self._read_pairs))
         # Without its row this worker's own jobs look like orphans: it comes back first.
-        if beat.due and beat.known and self._upkeep is not None and not self.draining:
+        if (beat.due or self._outbox is not None) and beat.known and self._upkeep is not None and not self.draining:
             self._background.spawn(self._upkeep(beat))
 
     def _on_task_failure(self, error: BaseException) -> None:
         logger.error("worker %s: a background task failed", self.name, exc_info=error)
         # It may have been the reading of lanes or pairs: the next beat has it done again.
         self._lanes_version = self._sweep_epoch = -1
+
+
+def _not_served(job_id: int, kind: str, lane: str | None) -> str:
+    if lane is None:
+        return f"Job {ids.encode(job_id)} was not run: no lane has the kind {kind!r}, and none has '*'."
+    hint = f"Resume it with: rowlock lanes resume {lane}"
+    return f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. {hint}"

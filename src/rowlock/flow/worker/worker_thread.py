@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import threading
-from typing import TYPE_CHECKING, Final
+import weakref
+from typing import TYPE_CHECKING
 
 from rowlock.flow.run.process_exits import run_through_exits
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock")
-_AT_EXIT: Final = 5.0
-"""Seconds for running jobs to end when the program ends without stopping its worker."""
 
 
 class WorkerThread:
@@ -37,9 +37,28 @@ class WorkerThread:
             if self._failure is not None:
                 raise self._failure
             # A program that ends without stop() still returns its jobs; otherwise they would wait for the timeout.
-            atexit.register(self.stop, _AT_EXIT)
+            atexit.register(self.stop)
+            self._warn_of_forks()
         else:
             logger.info("ROWLOCK_WORKER is off: no worker in this process")
+
+    def _warn_of_forks(self) -> None:
+        """Say once that children of this process, such as those of a preforking web server, run no jobs."""
+        started_in, thread = threading.get_ident(), weakref.ref(self._thread)
+
+        def forked() -> None:
+            nonlocal thread
+            running = thread()
+            # A handler that forks does so in a thread of its own, and knows what it does.
+            if running is not None and running.is_alive() and threading.get_ident() == started_in:
+                logger.warning(
+                    "process %d forks after start_worker(): jobs run in this process alone, and not in its children. "
+                    "Under gunicorn leave out --preload, or call start_worker() in post_worker_init of its settings",
+                    os.getpid(),
+                )
+                thread = weakref.ref(threading.Thread())  # said once
+
+        os.register_at_fork(after_in_parent=forked)
 
     def _main(self) -> None:
         try:

@@ -15,9 +15,10 @@ $$;
 -- would compare every row of a batch of 500 with every other. The subquery is entered only for the rows that need it.
 -- A claim that its gate or rate puts back has no claimed_at any more, and was no attempt. An attempt that ends without
 -- ending its job is described by its attempt row, unless no worker could read the job twice for the same cause. Only a
--- statement that wrote a failure reads its rows a second time, for the failure groups.
+-- statement that wrote a failure reads its rows a second time, for the failure groups, and only while there is an enabled webhook are they read
+-- once more, for its deliveries: looking for one within the last statement costs no statement of its own.
 CREATE FUNCTION {schema}.count_job_changes() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE v_failed boolean;
+DECLARE v_failed boolean; v_told boolean;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM new_jobs n WHERE n.state <> 'running') THEN RETURN NULL; END IF;
   WITH counted AS (
@@ -41,7 +42,8 @@ BEGIN
    WHERE c.outcome IS NOT NULL
    GROUP BY 1, 2, 3, 4, 5, 6, 7
   RETURNING outcome, state)
-  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')) INTO v_failed FROM counted d;
+  SELECT bool_or(d.state = 'failed' OR d.outcome IN ('failed', 'died', 'lost')),
+         EXISTS (SELECT 1 FROM {schema}.webhooks w WHERE w.enabled) INTO v_failed, v_told FROM counted d;
   IF v_failed THEN
     INSERT INTO {schema}.failure_increments (n, ended, job_id, fingerprint, kind, tenant)
     SELECT count(*), f.ended, max(f.id), {schema}.failure_fingerprint(f.kind, f.errors), f.kind, f.tenant
@@ -56,21 +58,37 @@ BEGIN
      WHERE f.failed
      GROUP BY 2, 4, 5, 6;
   END IF;
+  IF v_told THEN
+    PERFORM {schema}.webhook_send(array_agg(c.id), array_agg(c.fence), array_agg(c.kind), array_agg(c.state), array_agg(c.attempt),
+                                  array_agg(c.tenant), array_agg(c.finished_at))
+      FROM (SELECT n.id, n.fence, n.kind, n.state, n.attempt, n.tenant, n.finished_at, o.state AS state_before
+              FROM old_jobs o FULL JOIN new_jobs n ON n.id = o.id OFFSET 0) AS c
+     WHERE c.state <> c.state_before AND (c.finished_at IS NOT NULL OR c.state = 'pending');
+  END IF;
   RETURN NULL;
 END $$;
+
+-- An increment as people read of it, and as a fold in parts names it: the rows of counts that it belongs to. In UTC,
+-- whatever the session's time zone.
+CREATE FUNCTION {schema}.count_increment_name(p {schema}.count_increments) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat_ws(' ', 'count of', p.kind, nullif(p.lane, ''), nullif(p.tenant, ''), nullif(p.outcome, ''), nullif(p.state, ''),
+                   'run ' || p.run_bucket, 'wait ' || p.wait_bucket, to_char(p.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'))
+$$;
 
 -- Moves increments into the counts by minute, by ten minutes, by hour and in total, in one transaction: a reader sees each of them
 -- either here or there. What is deleted is what is counted, so increments that commit late, or in another order, are
 -- counted by a later call. A combination of kind, lane and tenant that is new gets a series of its own while there is
 -- room: three quarters of p_series are for any, the rest is for kinds without their tenants, and everything beyond is
--- (other). Two calls at once would wait for each other's rows; the second leaves. Returns how many were moved.
-CREATE FUNCTION {schema}.counts_fold(p_batch integer, p_series integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- (other). Two calls at once would wait for each other's rows; the second leaves. p_only: the increments to move, by
+-- their names, NULL for all: a count that is refused keeps only its own increments. Returns how many were moved.
+CREATE FUNCTION {schema}.counts_fold_only(p_batch integer, p_series integer, p_only text[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE v_taken {schema}.count_increments[]; v_series integer; r record;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.counts', 0)) THEN RETURN 0; END IF;
   WITH gone AS (
     DELETE FROM {schema}.count_increments i
-     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.count_increments x LIMIT p_batch)) RETURNING i)
+     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.count_increments x
+                                WHERE p_only IS NULL OR {schema}.count_increment_name(x) = ANY (p_only) LIMIT p_batch)) RETURNING i)
   SELECT array_agg(g.i) INTO v_taken FROM gone g;
   IF v_taken IS NULL THEN RETURN 0; END IF;
   SELECT count(*) INTO v_series FROM {schema}.count_series;
@@ -124,3 +142,8 @@ BEGIN
   DO UPDATE SET n = c.n + excluded.n, seconds = c.seconds + excluded.seconds, counted_at = greatest(c.counted_at, excluded.counted_at);
   RETURN cardinality(v_taken);
 END $$;
+
+-- For code of the release before, which knows no increments by name.
+CREATE FUNCTION {schema}.counts_fold(p_batch integer, p_series integer) RETURNS integer LANGUAGE sql AS $$
+  SELECT {schema}.counts_fold_only(p_batch, p_series, NULL)
+$$;

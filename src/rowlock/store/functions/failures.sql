@@ -20,17 +20,24 @@ CREATE FUNCTION {schema}.failure_fingerprint(p_kind text, p_error jsonb) RETURNS
     coalesce({schema}.failure_message(p_error ->> 'message'), ''), p_error ->> 'frame'), 'UTF8')), 'hex'), 16)
 $$;
 
+-- As count_increment_name: the group, and the hour of its counts.
+CREATE FUNCTION {schema}.failure_increment_name(p {schema}.failure_increments) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat_ws(' ', 'failures of', p.kind, nullif(p.tenant, ''), p.fingerprint, to_char(p.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:00'))
+$$;
+
 -- Moves increments into the groups and into the counts by hour, as counts_fold does. A group that is new gets a row while
 -- its kind has room, p_groups rows with their tenants; further ones are (other), one row per kind. The sample is read
 -- here, not in the failing transaction: the error is already stored with the job or its attempt. It is kept for an hour,
--- so that a failure that goes on does not write its traceback again and again. Returns how many increments were moved.
-CREATE FUNCTION {schema}.failures_fold(p_batch integer, p_groups integer) RETURNS integer LANGUAGE plpgsql AS $$
+-- so that a failure that goes on does not write its traceback again and again. p_only: as of counts_fold_only. Returns
+-- how many increments were moved.
+CREATE FUNCTION {schema}.failures_fold_only(p_batch integer, p_groups integer, p_only text[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE v_taken {schema}.failure_increments[]; r record;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.failures', 0)) THEN RETURN 0; END IF;
   WITH gone AS (
     DELETE FROM {schema}.failure_increments i
-     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.failure_increments x LIMIT p_batch)) RETURNING i)
+     WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM {schema}.failure_increments x
+                                WHERE p_only IS NULL OR {schema}.failure_increment_name(x) = ANY (p_only) LIMIT p_batch)) RETURNING i)
   SELECT array_agg(g.i) INTO v_taken FROM gone g;
   IF v_taken IS NULL THEN RETURN 0; END IF;
   FOR r IN
@@ -82,3 +89,8 @@ BEGIN
    WHERE (g.fingerprint, g.tenant) = (m.fingerprint, m.tenant);
   RETURN cardinality(v_taken);
 END $$;
+
+-- For code of the release before, which knows no increments by name.
+CREATE FUNCTION {schema}.failures_fold(p_batch integer, p_groups integer) RETURNS integer LANGUAGE sql AS $$
+  SELECT {schema}.failures_fold_only(p_batch, p_groups, NULL)
+$$;

@@ -158,7 +158,14 @@ async def read_pairs(executor: SqlExecutor, kinds: Sequence[str]) -> list[asyncp
     return await executor.fetch("pairs", kinds=list(kinds))
 
 
-async def kind_of(executor: SqlExecutor, job_id: int) -> str | None:
+class JobKind(NamedTuple):
+    """The kind of a job, and the number that changes with every edit of a lane."""
+
+    kind: str
+    lanes_version: int
+
+
+async def kind_of(executor: SqlExecutor, job_id: int) -> JobKind | None:
     """The kind of a job; None: there is no such job."""
     rows = await executor.fetch("job_kind", id=job_id)
-    return str(rows[0]["kind"]) if rows else None
+    return JobKind(rows[0]["kind"], rows[0]["lanes_version"]) if rows else None

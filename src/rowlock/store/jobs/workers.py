@@ -108,13 +108,14 @@ async def beat(
     stuck: int,
     set_aside: str | None,
     held: str | None,
+    memory: int | None,
     ids: list[int],
     fences: list[int],
     look: bool,
 ) -> BeatAnswer:
     """Say that the worker lives and holds these claims. look: also check whether duties that cost reads are due.
 
-    held: slots of handlers that go on without a claim, as JSON for the column of that name.
+    held: slots of handlers that go on without a claim, as JSON for the column of that name; memory: bytes.
     """
     (row,) = await executor.fetch(
         "beat",
@@ -124,6 +125,7 @@ async def beat(
         stuck=stuck,
         set_aside=set_aside,
         held=held,
+        memory=memory,
         ids=ids,
         fences=fences,
         look=look,

@@ -77,6 +77,7 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         last_progress_at=row["reported_at"],
         workflow_id=row["workflow_id"],
         step=row["step"],
+        backend_job_id=row["backend_job_id"],
     )
 
 

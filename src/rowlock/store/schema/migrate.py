@@ -28,6 +28,7 @@ from rowlock.store.schema.migration_files import (
     migrations,
     newest,
     path,
+    removal,
 )
 from rowlock.store.schema.migration_files import script as sql
 
@@ -50,7 +51,7 @@ _TIMES_PARSED: Final = 2
 _WARN_AFTER: Final = 10
 """Tries after which a warning names the transaction that is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
-_UPGRADE_LOCK: Final = 0x726F776C6F636B
+UPGRADE_LOCK: Final = 0x726F776C6F636B
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +65,22 @@ class SchemaStatus:
     steps: tuple[tuple[int, str, datetime | None], ...]
 
 
-async def upgrade(url: str, schema: str = "rowlock", *, to: int | None = None) -> list[int]:
+async def upgrade(url: str | Database, schema: str = "rowlock", *, to: int | None = None) -> list[int]:
     """Bring the schema to the newest (or the given) version; returns the versions applied now."""
     return await _move(url, schema, newest() if to is None else to, up=True)
 
 
-async def downgrade(url: str, schema: str = "rowlock", *, to: int = 0) -> list[int]:
+async def downgrade(url: str | Database, schema: str = "rowlock", *, to: int = 0) -> list[int]:
     """Undo the steps above `to`; returns the versions undone. Version 0 drops every table with its jobs."""
     return await _move(url, schema, to, up=False)
 
 
-async def status(url: str, schema: str = "rowlock") -> SchemaStatus:
+async def status(url: str | Database, schema: str = "rowlock") -> SchemaStatus:
     """Say which steps are applied."""
-    connection = await Database(url, schema=schema).connect("schema", patient=True)
+    database = _located(url, schema)
+    connection = await database.connect("schema", patient=True)
     try:
-        applied = {row["version"]: row for row in await _applied(connection, schema)}
+        applied = {row["version"]: row for row in await _applied(connection, database.schema)}
     finally:
         await connection.close()
     known = {step.version: step.name for step in migrations()}
@@ -91,9 +93,9 @@ async def status(url: str, schema: str = "rowlock") -> SchemaStatus:
     return SchemaStatus(max(applied, default=0), newest(), since, steps)
 
 
-async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
+async def index_args(url: str | Database, schema: str = "rowlock", *, drop: bool = False) -> None:
     """Build the optional index on arguments, or drop it, without blocking anybody; an invalid one is rebuilt."""
-    database = Database(url, schema=schema)
+    database = _located(url, schema)
     connection = await database.connect("schema", direct=True, patient=True)
     try:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
@@ -139,11 +141,16 @@ def ahead(schema: str, since: int) -> SchemaAhead:
     return SchemaAhead(message)
 
 
-async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
+def _located(url: str | Database, schema: str) -> Database:
+    """The database by its URL and schema, or one that is known, with its own schema and past its pooler."""
+    return Database(url, schema=schema) if isinstance(url, str) else url.past_pooler()
+
+
+async def _move(url: str | Database, schema: str, target: int, *, up: bool) -> list[int]:
     if not 0 <= target <= newest():
         message = f"A schema version from 0 to {newest()} is expected, got {target}."
         raise ConfigurationError(message)
-    database = Database(url, schema=schema)
+    database = _located(url, schema)
     connection = await database.connect("schema", patient=True)
     try:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
@@ -155,7 +162,7 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
                 return await _Mover(database, connection).move(target, up=up)
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
-            f"The database user may not change schema {schema!r}: {error}. Print the SQL for your DBA with: "
+            f"The database user may not change schema {database.schema!r}: {error}. Print the SQL for your DBA with: "
             "rowlock schema sql"
         )
         raise DatabaseError(message) from error
@@ -170,7 +177,7 @@ async def _one_upgrader(connection: Connection[Record]) -> AsyncIterator[None]:
     The others poll: while a statement of theirs waited for a lock, no index could be built concurrently.
     """
     tries = 0
-    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _UPGRADE_LOCK):
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", UPGRADE_LOCK):
         tries += 1
         if tries % 100 == _WARN_AFTER:
             logger.warning("another upgrade is under way; waiting for its end")
@@ -180,7 +187,7 @@ async def _one_upgrader(connection: Connection[Record]) -> AsyncIterator[None]:
     finally:
         # The session's end would release it, but a pooler may keep the session.
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            await connection.execute(f"SELECT pg_advisory_unlock({_UPGRADE_LOCK})")
+            await connection.execute(f"SELECT pg_advisory_unlock({UPGRADE_LOCK})")
 
 
 class _Mover:
@@ -217,7 +224,7 @@ class _Mover:
     async def _apply(self, step: Migration, *, up: bool, last: bool) -> None:
         await self._connection.execute(step.sql(self._schema, up=up))
         if last and not up and step.version == 1:
-            await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.{FIRST_LEDGER}")
+            await self._connection.execute(removal(self._schema))
             await _drop_if_empty(self._connection, self._schema)
 
     async def _with_short_locks(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -283,12 +290,13 @@ async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
     )
 
 
-async def verify(url: str, schema: str = "rowlock") -> list[str]:
+async def verify(url: str | Database, schema: str = "rowlock") -> list[str]:
     """The differences between this schema and a freshly made one; empty: none.
 
     The fresh one is built in a transaction that is rolled back, so the comparison needs no second database.
     """
-    database = Database(url, schema=schema)
+    database = _located(url, schema)
+    schema = database.schema
     connection = await database.connect("schema", patient=True)
     try:
         rows = await _applied(connection, schema)

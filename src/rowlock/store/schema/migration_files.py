@@ -22,6 +22,11 @@ from rowlock.store.queries import checked_schema, quoted
 _FOLDER: Final = Path(__file__).parents[1] / "migrations"
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
+_TABLE: Final = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?\{schema\}\.(\w+)", re.MULTILINE)
+_TOKEN: Final = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"(?:[^"]|"")*"|(?P<quote>\$\w*\$).*?(?P=quote)|;|[^-/'"$;]+|.""", re.DOTALL
+)
+"""Comments, literals, names in quotes, bodies in dollar quotes, semicolons, and the rest."""
 _COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
 LEDGER: Final = "schema_steps"
 """The table of the applied steps."""
@@ -45,6 +50,14 @@ class Index:
     def sql(self, schema: str) -> str:
         """The statement that builds it."""
         return self.text.replace("{schema}", quoted(schema))
+
+    def online_sql(self, schema: str) -> str:
+        """The same, where the index may be there already."""
+        return self.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS")
+
+    def plain_sql(self, schema: str) -> str:
+        """The statement that builds it inside a transaction; writers of the table wait."""
+        return self.sql(schema).replace("CONCURRENTLY", "IF NOT EXISTS")
 
 
 @dataclass(frozen=True)
@@ -136,18 +149,52 @@ def ledger(schema: str) -> str:
     )
 
 
-def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None) -> str:
-    """The upgrade (or, with to < since, the downgrade) for a DBA to read and run with psql."""
+def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None, transaction: bool = True) -> str:
+    """The upgrade (or, with to < since, the downgrade) for a DBA to read and run with psql.
+
+    transaction False: for a tool that runs all of it in a transaction of its own.
+    """
     target = newest() if to is None else to
     checked_schema(schema)
     if since == 0:
-        parts = [step.sql(schema, up=True, whole=True) for step, _ in path(0, target)]
-        head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};", ledger(schema)]
-        return "\n\n".join(["BEGIN;", *head, *parts, "COMMIT;"]) + "\n"
-    steps = [part for step, up in path(since, target) for part in _step(step, schema, up=up)]
-    # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
-    tail = [f"DROP TABLE {quoted(schema)}.{FIRST_LEDGER};"] if target == 0 else []
-    return "\n\n".join([_FOR_DBAS, *steps, *tail]) + "\n"
+        parts = creation(schema, target)
+        return "\n\n".join(["BEGIN;", *parts, "COMMIT;"] if transaction else parts) + "\n"
+    rendered = _step if transaction else _plain_step
+    steps = [part for step, up in path(since, target) for part in rendered(step, schema, up=up)]
+    tail = [removal(schema)] if target == 0 else []
+    return "\n\n".join([_FOR_DBAS if transaction else _FOR_TOOLS, *steps, *tail]) + "\n"
+
+
+def creation(schema: str, target: int) -> list[str]:
+    """The texts that make a new schema of this version, indexes included, inside one transaction."""
+    head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};", ledger(schema)]
+    return head + [step.sql(schema, up=True, whole=True) for step, _ in path(0, target)]
+
+
+def removal(schema: str) -> str:
+    """The end of a downgrade to 0: without its ledger a schema counts as empty, with an empty one it stops upgrades."""
+    return f"DROP TABLE {quoted(schema)}.{FIRST_LEDGER};"
+
+
+def tables() -> frozenset[str]:
+    """The names of every table that any version has or had."""
+    made = {name for step in migrations() for name in _TABLE.findall(step.up)}
+    return frozenset(made | {LEDGER, FIRST_LEDGER})
+
+
+def statements(text: str) -> list[str]:
+    """The single statements of a script, without comments: some drivers run one at a time."""
+    parts, current = list[str](), list[str]()
+    for match in _TOKEN.finditer(text):
+        part = match[0]
+        if part.startswith(("--", "/*")):
+            continue
+        if part != ";":
+            current.append(part)
+            continue
+        parts.append("".join(current).strip())
+        current = []
+    return [part for part in [*parts, "".join(current).strip()] if part]
 
 
 _FOR_DBAS: Final = f"""\
@@ -156,9 +203,19 @@ _FOR_DBAS: Final = f"""\
 -- An index whose building broke off is there and invalid; drop it first."""
 
 
+_FOR_TOOLS: Final = """\
+-- For a migration tool, in one transaction of its own. Its indexes are built there too: writers wait meanwhile."""
+
+
+def _plain_step(step: Migration, schema: str, *, up: bool) -> list[str]:
+    head = f"-- {step.version} {step.name}" + ("" if up else ", undone")
+    built = [index.plain_sql(schema) for index in (step.indexes if up else step.restored)]
+    return ["\n".join([head, *built]), step.sql(schema, up=up)]
+
+
 def _step(step: Migration, schema: str, *, up: bool) -> list[str]:
     head = f"-- {step.version} {step.name}" + ("" if up else ", undone")
     wanted = step.indexes if up else step.restored
-    built = [index.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS") for index in wanted]
+    built = [index.online_sql(schema) for index in wanted]
     body = f"BEGIN;\nSET LOCAL lock_timeout = '{LOCK_WAIT}';\n\n{step.sql(schema, up=up)}\n\nCOMMIT;"
     return ["\n".join([head, *built]), body]

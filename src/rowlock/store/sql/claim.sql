@@ -256,5 +256,5 @@ SELECT p.kind, p.priority, p.share, p.low_water AS next_at, CASE WHEN p.low_wate
 FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])
 
 -- name: job_kind
--- For a claim by id: whether this worker has code for the job.
-SELECT j.kind, j.state FROM {schema}.jobs j WHERE j.id = :id::bigint
+-- For a claim by id: whether this worker has code for the job, and whether it has read the lanes as they are now.
+SELECT j.kind, {lanes_version} AS lanes_version FROM {schema}.jobs j WHERE j.id = :id::bigint

@@ -27,3 +27,13 @@ FROM (SELECT DISTINCT unnest(pg_blocking_pids(:pid::integer)) AS pid) AS b LEFT 
 -- For the rest of the transaction; works behind a pooler, too. The statement after it serves many rows or a person: one
 -- row that another session holds, or a unique key that an open transaction has taken, must not keep it for long.
 SELECT set_config('lock_timeout', :wait::text, true)
+
+-- name: wal_position
+-- How far the primary has written, in bytes, to be compared with what the replica has replayed. Asked of a standby that
+-- was configured as the primary, it must not fail.
+SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0'::pg_lsn)::bigint AS position
+
+-- name: replay_position
+-- How far the replica has replayed, and the age of the last transaction that it has. A promoted one is not recovering.
+SELECT pg_is_in_recovery() AS recovering, (coalesce(pg_last_wal_replay_lsn(), '0/0'::pg_lsn) - '0/0'::pg_lsn)::bigint AS position,
+       extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8 AS seconds

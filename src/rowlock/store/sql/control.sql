@@ -14,7 +14,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, j.kind, j.tenant, j.workflow_id, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
+  RETURNING j.id, j.kind, j.tenant, j.meta -> 'trace_context' AS trace, j.workflow_id, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane,
             {mark} AS mark),
 logged AS (

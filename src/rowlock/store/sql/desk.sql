@@ -9,14 +9,14 @@ p.n AS report, to_jsonb(p) ->> 'phases' AS phases, (to_jsonb(p) ->> 'items_in_pr
 -- name: explain_job
 -- to_jsonb: columns that later migrations add may be missing while the schema is behind, and that is one of the
 -- answers.
-SELECT {job_row}, (to_jsonb(j) ->> 'runs_before')::integer AS runs_before, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::text AS step, j.gate_place, ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'approvers', 'null'))) AS approvers,
+SELECT {job_row}, (to_jsonb(j) ->> 'runs_before')::integer AS runs_before, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::text AS step, NULL::text AS backend_job_id, j.gate_place, ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'approvers', 'null'))) AS approvers,
        ARRAY(SELECT DISTINCT c.by_whom FROM {schema}.job_acts c
              WHERE c.job_id = j.id AND c.verb = 'edit' AND c.detail ? 'args' AND c.by_whom IS NOT NULL ORDER BY 1) AS editors,
        (to_jsonb(j) ->> 'answer_by')::timestamptz AS answer_by,
        ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'rate_keys', 'null'))) AS rate_keys,
        coalesce((to_jsonb(j) ->> 'rate_turn')::boolean, false) AS rate_turn, {progress_anyhow}, clock_timestamp() AS now, w.seen_at AS worker_seen_at, w.state AS worker_state,
        (SELECT max(m.version) FROM {schema}.migrations m) AS version, (SELECT max(m.version) - 1 FROM {schema}.migrations m) AS since,
-       to_regclass('{schema}.schema_steps') IS NOT NULL AS has_steps,
+       to_regclass('{schema}.schema_steps') IS NOT NULL AS has_steps, to_regclass('{schema}.job_deliveries') IS NOT NULL AS has_deliveries,
        last.outcome AS last_outcome, last.ended_at AS last_ended_at, last.error AS last_error,
        act.verb AS act_verb, act.by_whom AS act_by, act.note AS act_note, act.at AS act_at,
        g.max_running, g.held, g.fifo, k.on_worker_lost, (to_jsonb(k) ->> 'own_approval')::boolean AS own_approval
@@ -77,6 +77,19 @@ FROM (
       AND j.run_after >= b.low AND (j.run_after, j.id) < (b.high, b.last)
     ORDER BY j.run_after, j.id LIMIT :cap::integer) AS q
   LIMIT :cap::integer) AS ahead
+
+-- name: lane_pace
+-- Attempts that ended in the lane within ten minutes, and the seconds since the first of them: a lane that has just begun to
+-- work is not called slow. The upper bound is for the planner, as in stats_series.
+SELECT coalesce(sum(e.n), 0)::bigint AS ended,
+       greatest(1, extract(epoch FROM clock_timestamp() - min(e.at)))::double precision AS seconds
+FROM (SELECT clock_timestamp() - interval '10 min' AS since OFFSET 0) AS b
+CROSS JOIN LATERAL (
+  SELECT c.since AS at, c.n FROM {schema}.counts_by_minute c
+  WHERE c.since >= b.since AND c.since < 'infinity' AND c.lane = :lane::text AND c.measure = 'run'
+  UNION ALL
+  SELECT i.at, i.n::bigint FROM {schema}.count_increments i
+  WHERE i.at >= b.since AND i.lane = :lane::text AND i.run_bucket IS NOT NULL) AS e
 
 -- fragment: running_rows
 -- There are as many running jobs as slots; the limit is for lanes with an absurd number of them.

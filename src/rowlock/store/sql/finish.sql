@@ -59,7 +59,7 @@ moved AS (
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL AND (l.owner IS NULL OR j.claimed_by = l.owner)
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, was.cause, l.outcome, l.error, j.gate_key, j.lane,
-            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.workflow_id),
+            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.workflow_id, j.meta -> 'trace_context' AS trace),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
@@ -79,12 +79,14 @@ places AS MATERIALIZED (SELECT {left_places} AS promoted, {followed} FROM moved 
  FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0)
 
 -- fragment: hooked
--- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, hook, hook_attempts)` of rows that this statement has
--- moved. A hook is a job, inserted with the outcome that it follows: a stale claim moves no row and so inserts no hook,
--- and a kill after the commit loses none.
+-- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, trace, hook, hook_attempts)` of rows that this
+-- statement has moved. A hook is a job, inserted with the outcome that it follows: a stale claim moves no row and so
+-- inserts no hook, and a kill after the commit loses none. It goes on with the trace of the job that it follows; the
+-- rest of that job's meta stays with that job.
 hooked AS (
-  INSERT INTO {schema}.jobs (kind, max_attempts, tenant, args)
+  INSERT INTO {schema}.jobs (kind, max_attempts, tenant, meta, args)
   SELECT h.hook, h.hook_attempts, h.tenant,
+         CASE WHEN h.trace IS NOT NULL THEN jsonb_build_object('trace_context', h.trace) END,
          jsonb_build_object('job', h.id, 'fence', h.fence, 'attempt', h.attempt, 'state', h.state, 'error', h.error)
   FROM hooking h
   RETURNING kind, run_after)
@@ -133,9 +135,11 @@ WITH m AS (
               :hook_attempts::smallint[])
        AS d(id, fence, state, result, error, hook, hook_attempts)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane, j.workflow_id, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
+  RETURNING j.id, j.gate_key, j.lane, j.workflow_id, d.fence, j.attempt, j.state, j.tenant, j.meta -> 'trace_context' AS trace,
+            d.error, d.hook, d.hook_attempts),
 hooking AS (
-  SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.hook, m.hook_attempts
+  SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.trace,
+         m.hook, m.hook_attempts
   FROM m WHERE m.hook IS NOT NULL),
 {hooked}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified} FROM m
@@ -161,7 +165,7 @@ WITH leaving AS (
        AS d(id, fence, state, delay, refund, death, outcome, error)),
 {requeue},
 hooking AS (
-  SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, d.hook, d.hook_attempts
+  SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.trace, d.hook, d.hook_attempts
   FROM moved m JOIN unnest(:ids::bigint[], :hooks::text[], :hook_attempts::smallint[]) AS d(id, hook, hook_attempts) ON d.id = m.id
   WHERE d.hook IS NOT NULL AND m.state = 'queued'),
 {hooked}

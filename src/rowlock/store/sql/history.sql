@@ -12,6 +12,7 @@ p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped
 -- fragment: job_view
 -- The name of the step is looked up for steps only.
 {job_row}, {progress_counts}, j.runs_before, j.workflow_id,
+(SELECT y.backend_job_id FROM {schema}.job_deliveries y WHERE y.job_id = j.id) AS backend_job_id,
 CASE WHEN j.workflow_id IS NOT NULL THEN (SELECT s.name FROM {schema}.workflow_steps s WHERE s.job_id = j.id) END AS step
 
 -- fragment: own_progress
@@ -98,18 +99,31 @@ SELECT gone.id FROM gone
 
 -- name: previous_job
 -- The last job of the same kind and tenant before this one that has run, among the ids just below: there is no index by
--- kind, and a page that compares arguments must not wait for one.
-SELECT x.id FROM (SELECT p.* FROM {schema}.jobs p WHERE p.id < :id::bigint ORDER BY p.id DESC LIMIT :walk::integer) AS x
-JOIN {schema}.jobs o ON o.id = :id::bigint
-WHERE x.kind = o.kind AND x.tenant IS NOT DISTINCT FROM o.tenant AND x.claimed_at IS NOT NULL ORDER BY x.id DESC LIMIT 1
+-- kind, and a page that compares arguments must not wait for one. A range of ids, not a number of rows: with statistics
+-- that are behind, the planner read the whole table for the latter.
+SELECT x.id FROM {schema}.jobs x JOIN {schema}.jobs o ON o.id = :id::bigint
+WHERE x.id < :id::bigint AND x.id >= :id::bigint - :walk::integer AND x.kind = o.kind AND x.tenant IS NOT DISTINCT FROM o.tenant AND x.claimed_at IS NOT NULL ORDER BY x.id DESC LIMIT 1
 
 -- name: job_relatives
--- The jobs that this one waits or waited for, and those that wait for it, by the keys of edges.
+-- The jobs that this one waits or waited for and those that wait for it, by the keys of edges; the job after whose outcome
+-- this hook runs; the hooks after outcomes of this job, by an index of hooks only. A number of 18 digits at most, since a
+-- kind may be spelled like a hook's and take any argument.
 (SELECT 'parent' AS relation, j.id, j.kind, j.state, s.name AS step, e.met FROM {schema}.edges e JOIN {schema}.jobs j ON j.id = e.upstream
   LEFT JOIN {schema}.workflow_steps s ON s.job_id = j.id WHERE e.downstream = :id::bigint AND {visible} ORDER BY j.id LIMIT :n::integer)
 UNION ALL
 (SELECT 'child', j.id, j.kind, j.state, s.name, e.met FROM {schema}.edges e JOIN {schema}.jobs j ON j.id = e.downstream
   LEFT JOIN {schema}.workflow_steps s ON s.job_id = j.id WHERE e.upstream = :id::bigint AND {visible} ORDER BY j.id LIMIT :n::integer)
+UNION ALL
+(SELECT 'hooked', j.id, j.kind, j.state, s.name, NULL FROM {schema}.jobs h
+  JOIN {schema}.jobs j ON j.id = substring(h.args ->> 'job' FROM '^[0-9]{1,18}$')::bigint
+  LEFT JOIN {schema}.workflow_steps s ON s.job_id = j.id
+  WHERE h.id = :id::bigint AND h.kind = ANY (ARRAY[j.kind || '/on_success', j.kind || '/on_failure', j.kind || '/on_exhausted'])
+    AND {visible})
+UNION ALL
+(SELECT 'hook', j.id, j.kind, j.state, NULL, NULL FROM {schema}.jobs j JOIN {schema}.jobs o ON o.id = :id::bigint
+  WHERE j.args ->> 'job' = :id::bigint::text AND j.kind LIKE '%/on\_%'
+    AND j.kind = ANY (ARRAY[o.kind || '/on_success', o.kind || '/on_failure', o.kind || '/on_exhausted']) AND {visible}
+  ORDER BY j.id LIMIT :n::integer)
 
 -- name: attempts_of
 -- Attempts that the job's own row does not describe, in their order.

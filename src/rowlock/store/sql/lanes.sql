@@ -7,6 +7,10 @@ l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, 
 coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval,
 nullif(to_jsonb(l) -> 'rate', 'null')::text AS rate, (to_jsonb(l) ->> 'age_every')::interval AS age_every
 
+-- fragment: lanes_version
+-- Another number after every edit, so that a worker knows when to read its lanes again.
+(SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint
+
 -- fragment: unnamed
 -- Judged again on the lane's own row after waiting for another worker that does the same at this moment.
 NOT (:kind::text = ANY (l.kinds)) AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
@@ -128,10 +132,53 @@ WITH changed AS MATERIALIZED (
 UPDATE {schema}.kinds k SET own_approval = k.name = ANY (:own::text[]) FROM changed c WHERE k.name = c.name
 
 -- name: set_retention
--- A changed rule judges everything again from the beginning.
-INSERT INTO {schema}.retention AS r (kind, state, keep)
-SELECT d.kind, d.state, d.keep FROM unnest(:kinds::text[], :states::text[], :keeps::interval[]) AS d(kind, state, keep) ORDER BY 1, 2
-ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infinity' WHERE r.keep <> excluded.keep
+-- What the code and the settings of a starting worker declare; what a person has ordered comes before it. A changed
+-- rule judges everything again from the beginning.
+INSERT INTO {schema}.retention AS r (kind, state, keep, declared)
+SELECT d.kind, d.state, d.keep, d.keep
+FROM unnest(:kinds::text[], :states::text[], :keeps::interval[]) AS d(kind, state, keep) ORDER BY 1, 2
+ON CONFLICT (kind, state) DO UPDATE
+SET declared = excluded.declared, keep = coalesce(r.ordered, excluded.keep),
+    pruned_to = CASE WHEN r.keep = coalesce(r.ordered, excluded.keep) THEN r.pruned_to ELSE '-infinity' END
+WHERE r.declared IS DISTINCT FROM excluded.declared OR r.keep <> coalesce(r.ordered, excluded.keep)
+
+-- name: retention
+-- Every rule; there are few. kind NULL: of all kinds.
+SELECT r.kind, r.state, r.keep, r.declared, r.ordered FROM {schema}.retention r
+WHERE :kind::text IS NULL OR r.kind = :kind::text ORDER BY r.kind <> '*', r.kind, r.state <> '*', r.state
+
+-- name: retention_lock
+-- Before a change, so that the audit names the value that it replaced. Waits for a round of prune under this rule.
+SELECT r.kind, r.state, r.keep, r.declared, r.ordered FROM {schema}.retention r
+WHERE r.kind = :kind::text AND r.state = :state::text FOR UPDATE
+
+-- name: retention_order
+-- A person's rule. With another time it judges everything again from the beginning.
+INSERT INTO {schema}.retention AS r (kind, state, keep, ordered) VALUES (:kind::text, :state::text, :keep::interval, :keep::interval)
+ON CONFLICT (kind, state) DO UPDATE
+SET ordered = excluded.ordered, keep = excluded.keep,
+    pruned_to = CASE WHEN r.keep = excluded.keep THEN r.pruned_to ELSE '-infinity' END
+RETURNING r.kind, r.state, r.keep, r.declared, r.ordered
+
+-- name: retention_reset
+-- Back to what the code declares; a rule that only a person made goes away. Its jobs then belong to wider rules, whose
+-- marks have passed them: those judge everything again, else the jobs would stay for ever.
+WITH reset AS (
+  UPDATE {schema}.retention r SET ordered = NULL, keep = r.declared,
+         pruned_to = CASE WHEN r.keep = r.declared THEN r.pruned_to ELSE '-infinity' END
+  WHERE r.kind = :kind::text AND r.state = :state::text AND r.declared IS NOT NULL
+  RETURNING r.kind, r.state, r.keep, r.declared, r.ordered),
+gone AS (
+  DELETE FROM {schema}.retention r WHERE r.kind = :kind::text AND r.state = :state::text AND r.declared IS NULL
+  RETURNING r.kind, r.state),
+wider AS (
+  UPDATE {schema}.retention r SET pruned_to = '-infinity' FROM gone g
+  WHERE r.kind IN ('*', g.kind) AND r.state IN ('*', g.state) AND (r.kind, r.state) <> (g.kind, g.state))
+SELECT reset.kind, reset.state, reset.keep, reset.declared, reset.ordered FROM reset
+
+-- name: kind_names
+-- The kinds that workers have declared.
+SELECT k.name FROM {schema}.kinds k ORDER BY k.name
 
 -- name: register_worker
 -- A new id at every start: host and name are labels, never an identity. The first worker of a version marks a deploy.
@@ -154,10 +201,11 @@ RETURNING id, clock_timestamp() AS now,
 -- them sooner than their duty does.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
-                               stuck = :stuck::integer, set_aside = :set_aside::jsonb, held = :held::text::jsonb
+                               stuck = :stuck::integer, set_aside = :set_aside::jsonb, held = :held::text::jsonb,
+                               memory = :memory::bigint
   WHERE w.id = :worker::bigint RETURNING w.id, w.told)
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
-  (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
+  {lanes_version} AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
   (SELECT max(coalesce(s.compatible_since, s.version - 1)) FROM {schema}.schema_steps s) AS schema_since,
   (SELECT extract(epoch FROM s.next_at - clock_timestamp())::double precision FROM {schema}.schedules s
@@ -246,6 +294,7 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'held' AS held, to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
        (to_jsonb(w) ->> 'supervisor')::integer AS supervisor, to_jsonb(w) ->> 'set_aside' AS set_aside,
+       (to_jsonb(w) ->> 'memory')::bigint AS memory,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 

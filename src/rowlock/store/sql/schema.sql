@@ -22,6 +22,28 @@ FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :
 -- The views of a schema, as PostgreSQL prints them. The search path is the schema alone, as for `shape`.
 SELECT v.viewname AS name, v.definition FROM pg_views v WHERE v.schemaname = :schema::text ORDER BY 1
 
+-- name: ledgers_there
+-- Which of the two tables that record applied steps exist; a schema without either has no version.
+SELECT to_regclass(:newer::text) IS NOT NULL AS newer, to_regclass(:first::text) IS NOT NULL AS first
+
+-- name: newest_step
+-- The version of the schema, in the transaction of a migration tool.
+SELECT max(m.version) AS version FROM {schema}.schema_steps m
+
+-- name: newest_first_step
+-- The same where the step that creates the newer ledger is not applied yet.
+SELECT max(m.version) AS version FROM {schema}.migrations m
+
+-- name: try_upgrade_lock
+-- Polled, never waited for: while a statement waited, no index could be built concurrently. Ends with the transaction.
+SELECT pg_try_advisory_xact_lock(:key::bigint) AS mine
+
+-- name: schema_droppable
+-- Whether the schema is the user's own and nothing is left in it; a type or a function of another owner would be lost.
+SELECT n.nspname <> 'public' AND pg_get_userbyid(n.nspowner) = current_user
+       AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid) AS droppable
+FROM pg_namespace n WHERE n.nspname = :schema::text
+
 -- name: index_valid
 -- No row: there is no such index. false: its building was interrupted.
 SELECT x.indisvalid AS valid FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -179,6 +179,14 @@ j.finished_at
 -- fragment: search_column_phase
 (SELECT p.phase FROM {schema}.job_progress p WHERE p.job_id = j.id)
 
+-- fragment: search_column_backend
+(SELECT d.backend_job_id FROM {schema}.job_deliveries d WHERE d.job_id = j.id)
+
+-- name: search_delivered_as
+-- The jobs that carriers know by these ids, through their index.
+SELECT d.job_id AS id FROM {schema}.job_deliveries d WHERE d.backend_job_id = ANY (:backend_job_ids::text[])
+ORDER BY d.job_id LIMIT :cap::integer
+
 -- fragment: search_column_ref
 (j.refs ->> :name::text)
 

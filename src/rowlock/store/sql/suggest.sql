@@ -52,10 +52,13 @@ SELECT v.name AS value FROM v WHERE v.name LIKE :like::text AND v.name <> 'tag' 
 
 -- name: suggest_own_labels
 -- Tags and references of the caller's newest jobs, through the index on owners: job_refs does not say whose a value is. OFFSET 0: the newest
--- jobs first, then what they are labelled with.
+-- jobs first, then what they are labelled with. The second condition is that of the partial index, which the planner does not conclude
+-- from the first.
 SELECT l.name, l.value FROM (
   SELECT x.* FROM {schema}.jobs x
-  WHERE coalesce(x.tenant, x.submitted_by) = coalesce(:tenant::text, :subject::text) ORDER BY x.id DESC LIMIT :newest::integer OFFSET 0) AS j
+  WHERE coalesce(x.tenant, x.submitted_by) = coalesce(:tenant::text, :subject::text)
+    AND (x.tenant IS NOT NULL OR x.submitted_by IS NOT NULL)
+  ORDER BY x.id DESC LIMIT :newest::integer OFFSET 0) AS j
 CROSS JOIN LATERAL (
   SELECT 'tag' AS name, t.tag AS value FROM unnest(j.tags) AS t(tag)
   UNION ALL SELECT r.key, r.value FROM jsonb_each_text(coalesce(j.refs, '{}'::jsonb)) AS r) AS l

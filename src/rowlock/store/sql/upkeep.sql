@@ -78,21 +78,21 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
 CROSS JOIN LATERAL (SELECT p.policy = 'retry' AND coalesce(j.losses + 1 >= p.budget, false) AS budget) AS over
 
 -- fragment: exhausted
--- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE
+-- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, trace, kind} of a CTE
 -- `concluded`.
 hooking AS (
-  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.trace, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
          (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
   FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks -> 'on_exhausted' IS NOT NULL),
 {hooked}
 
 -- fragment: moved_concluded
-concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.kind FROM moved m WHERE m.state = 'failed')
+concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.trace, m.kind FROM moved m WHERE m.state = 'failed')
 
 -- fragment: ended_concluded
 concluded AS (
   SELECT e.id, e.fence, e.attempt, :state::text AS state, coalesce(:error::jsonb, jsonb_build_object('reason', :state::text)) AS error,
-         e.tenant, e.kind
+         e.tenant, e.trace, e.kind
   FROM ended e)
 
 -- fragment: among
@@ -296,6 +296,7 @@ i AS (DELETE FROM {schema}.job_items i USING gone g WHERE i.job_id = g.id),
 l AS (DELETE FROM {schema}.job_logs l USING gone g WHERE l.job_id = g.id),
 k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id),
 w AS (DELETE FROM {schema}.waits w USING gone g WHERE w.job_id = g.id),
+d AS (DELETE FROM {schema}.job_deliveries d USING gone g WHERE d.job_id = g.id),
 n AS (DELETE FROM {schema}.signals n USING gone g WHERE n.job_id = g.id)
 
 -- name: prune
@@ -377,27 +378,67 @@ WHERE w.id = silent.id
 SELECT 'worker ' || x.id AS id FROM {schema}.workers x WHERE x.seen_at < now() - interval '60 s' ORDER BY x.id LIMIT 20000
 
 -- name: fold_counts
--- A function of the schema; moves a bounded number of increments.
-SELECT {schema}.counts_fold(:batch::integer, :series::integer) AS folded
+-- A function of the schema; moves a bounded number of increments. only: their names; NULL: all.
+SELECT {schema}.counts_fold_only(:batch::integer, :series::integer, :only::text[]) AS folded
+
+-- name: count_increment_names
+-- For a fold that is run in parts.
+SELECT DISTINCT {schema}.count_increment_name(i) AS id FROM {schema}.count_increments i ORDER BY 1 LIMIT 5000
+
+-- fragment: count_name
+-- A row of counts as people read of it; each table has its word before it.
+concat_ws(' ', to_char(c.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'), c.kind, nullif(c.lane, ''), nullif(c.tenant, ''), c.outcome,
+          nullif(c.state, ''), c.measure, c.bucket)
 
 -- name: prune_counts
 -- By the first column of the primary keys, so that only rows past their time are read.
-WITH minutes AS (DELETE FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours' RETURNING 1),
-tens AS (DELETE FROM {schema}.counts_by_ten_minutes c WHERE c.since < now() - interval '25 hours' RETURNING 1),
-hours AS (DELETE FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days' RETURNING 1)
+WITH minutes AS (DELETE FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours'
+                 AND (:only::text[] IS NULL OR 'minute ' || {count_name} = ANY (:only::text[])) RETURNING 1),
+tens AS (DELETE FROM {schema}.counts_by_ten_minutes c WHERE c.since < now() - interval '25 hours'
+         AND (:only::text[] IS NULL OR 'ten minutes ' || {count_name} = ANY (:only::text[])) RETURNING 1),
+hours AS (DELETE FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days'
+          AND (:only::text[] IS NULL OR 'hour ' || {count_name} = ANY (:only::text[])) RETURNING 1)
 SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM tens) AS tens, (SELECT count(*) FROM hours) AS hours
+
+-- name: old_counts
+-- For prune_counts when it is run in parts.
+SELECT 'minute ' || {count_name} AS id FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours'
+UNION ALL
+SELECT 'ten minutes ' || {count_name} FROM {schema}.counts_by_ten_minutes c WHERE c.since < now() - interval '25 hours'
+UNION ALL
+SELECT 'hour ' || {count_name} FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days'
+LIMIT 5000
 
 -- name: fold_failures
 -- As fold_counts, for failure groups.
-SELECT {schema}.failures_fold(:batch::integer, :groups::integer) AS folded
+SELECT {schema}.failures_fold_only(:batch::integer, :groups::integer, :only::text[]) AS folded
+
+-- name: failure_increment_names
+-- For a fold of failures that is run in parts.
+SELECT DISTINCT {schema}.failure_increment_name(i) AS id FROM {schema}.failure_increments i ORDER BY 1 LIMIT 5000
 
 -- name: prune_failures
 -- Counts by their index on time; groups are few and read whole. Run when a minute of counts has been pruned, so once a
--- minute at most. Not beside failures_fold, which writes the same rows in another order.
-WITH alone AS MATERIALIZED ({failures_lock}),
-hours AS (DELETE FROM {schema}.failures_by_hour h USING alone WHERE h.since < now() - interval '31 days' RETURNING 1),
-groups AS (DELETE FROM {schema}.failure_groups g USING alone WHERE g.last_seen < now() - interval '31 days' RETURNING 1)
+-- minute at most. Not beside a fold of failures, which writes the same rows in another order: then a later run deletes.
+WITH alone AS MATERIALIZED (SELECT 1 WHERE pg_try_advisory_xact_lock(hashtextextended('{schema}.failures', 0))),
+hours AS (DELETE FROM {schema}.failures_by_hour h USING alone WHERE h.since < now() - interval '31 days'
+          AND (:only::text[] IS NULL OR 'failure group ' || concat_ws(' ', h.fingerprint, nullif(h.tenant, '')) = ANY (:only::text[])) RETURNING 1),
+groups AS (DELETE FROM {schema}.failure_groups g USING alone WHERE g.last_seen < now() - interval '31 days'
+           AND (:only::text[] IS NULL OR 'failure group ' || concat_ws(' ', g.fingerprint, nullif(g.tenant, '')) = ANY (:only::text[])) RETURNING 1)
 SELECT (SELECT count(*) FROM hours) AS hours, (SELECT count(*) FROM groups) AS groups
+
+-- name: old_failures
+-- For prune_failures when it is run in parts: a group and its old counts are one row to people.
+SELECT DISTINCT 'failure group ' || concat_ws(' ', x.fingerprint, nullif(x.tenant, '')) AS id FROM (
+  SELECT h.fingerprint, h.tenant FROM {schema}.failures_by_hour h WHERE h.since < now() - interval '31 days'
+  UNION ALL
+  SELECT g.fingerprint, g.tenant FROM {schema}.failure_groups g WHERE g.last_seen < now() - interval '31 days') AS x
+LIMIT 5000
+
+-- fragment: old_series
+-- Series that have not been counted for a month, with their name.
+SELECT x.kind, x.lane, x.tenant, concat_ws(' ', 'series', x.kind, nullif(x.lane, ''), nullif(x.tenant, '')) AS name
+FROM {schema}.count_totals x GROUP BY 1, 2, 3 HAVING max(x.counted_at) < now() - interval '31 days'
 
 -- name: forget_series
 -- Totals of series that have not been counted for a month, and the places they took. Run when an hour has been pruned,
@@ -405,7 +446,11 @@ SELECT (SELECT count(*) FROM hours) AS hours, (SELECT count(*) FROM groups) AS g
 WITH old AS (
   DELETE FROM {schema}.count_totals t
   WHERE (t.kind, t.lane, t.tenant) IN (
-    SELECT x.kind, x.lane, x.tenant FROM {schema}.count_totals x GROUP BY 1, 2, 3 HAVING max(x.counted_at) < now() - interval '31 days')
+    SELECT s.kind, s.lane, s.tenant FROM ({old_series}) AS s WHERE :only::text[] IS NULL OR s.name = ANY (:only::text[]))
   RETURNING t.kind, t.lane, t.tenant)
 DELETE FROM {schema}.count_series s USING (SELECT DISTINCT o.kind, o.lane, o.tenant FROM old o) AS o
 WHERE (s.kind, s.lane, s.tenant) = (o.kind, o.lane, o.tenant)
+
+-- name: old_series_names
+-- For forget_series when it is run in parts.
+SELECT s.name AS id FROM ({old_series}) AS s LIMIT 5000

@@ -59,7 +59,7 @@ export function FailureDetail({ fingerprint }: { fingerprint: string }) {
           <Facts
             facts={[
               [text.facts.kind, group.kind],
-              [text.facts.frame, group.frame ?? words.none],
+              ...(group.frame ? [[text.facts.frame, group.frame] as const] : []),
               [text.facts.first, <Instant key="first" at={group.first_seen} />],
               [text.facts.last, <Instant key="last" at={group.last_seen} />],
               [text.column.within, numberText(group.within)],

@@ -152,6 +152,7 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
     title: text.column.last,
     width: "6rem",
     align: "end",
+    hideBelow: "phone",
     cell: (group) => <Instant at={group.last_seen} />,
   },
 ];

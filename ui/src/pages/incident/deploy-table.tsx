@@ -20,7 +20,7 @@ function isWorse({ before, after }: Deploy): boolean {
 
 const COLUMNS: Column<Deploy>[] = [
   { key: "version", title: words.overview.version, cell: ({ version }) => version },
-  { key: "at", title: text.firstWorker, width: "9rem", cell: ({ at }) => <Instant at={at} /> },
+  { key: "at", title: text.firstWorker, width: "9rem", hideBelow: "phone", cell: ({ at }) => <Instant at={at} /> },
   {
     key: "workers",
     title: text.workersNow,
@@ -32,14 +32,14 @@ const COLUMNS: Column<Deploy>[] = [
   {
     key: "before",
     title: text.failedBefore,
-    width: "10rem",
+    width: "min(10rem, 34vw)",
     align: "end",
     cell: ({ before }) => rateText(before.failure_rate),
   },
   {
     key: "after",
     title: text.failedAfter,
-    width: "10rem",
+    width: "min(10rem, 34vw)",
     align: "end",
     cell: (deploy) => (
       <span className={classNames(isWorse(deploy) && styles.worse)}>{rateText(deploy.after.failure_rate)}</span>

@@ -176,6 +176,7 @@ function factsOf(job: Job) {
     ...(job.tenant ? [[name.tenant, job.tenant] as const] : []),
     ...(job.unique_key ? [[name.key, job.unique_key] as const] : []),
     ...(job.gate_key ? [[name.gate, job.gate_key] as const] : []),
+    ...(job.backend_job_id ? [[name.backend, job.backend_job_id] as const] : []),
     ...(job.tags.length > 0 ? [[name.tags, job.tags.join(", ")] as const] : []),
     ...(refs.length > 0 ? [[name.refs, refs.join(", ")] as const] : []),
     ...(job.workflow

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import type { Job } from "../../api/client";
 import { jobQueries } from "../../api/jobs";
+import { useUrlState } from "../../hooks/use-url-state";
 import { Button } from "../../parts/button";
 import { Dialog } from "../../parts/dialog";
 import { TextField } from "../../parts/field";
@@ -14,6 +15,7 @@ import { durationText } from "../../words/format";
 import { quoted } from "../jobs/search-terms";
 import { errorFacts } from "./error-text";
 import styles from "./job.module.css";
+import { RelativesPanel } from "./relatives-panel";
 
 const text = words.job.related;
 
@@ -32,9 +34,10 @@ function searchesOf(job: Job): readonly (readonly [label: string, search: string
 
 export function RelatedPanel({ job }: { job: Job }) {
   const [typed, setTyped] = useState("");
-  const [other, setOther] = useState<string | null>(null);
+  const [other, setOther] = useUrlState("compare");
   return (
     <div className={styles.data}>
+      <RelativesPanel job={job} />
       <Panel title={words.job.sections.related}>
         <ul className={styles.links}>
           {job.workflow && (
@@ -63,7 +66,7 @@ export function RelatedPanel({ job }: { job: Job }) {
           </Button>
         </form>
       </Panel>
-      {other && <ComparedJobs job={job} other={other} onClose={() => setOther(null)} />}
+      {other && <ComparedJobs job={job} other={other} onClose={() => setOther("")} />}
     </div>
   );
 }

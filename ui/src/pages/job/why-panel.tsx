@@ -1,10 +1,23 @@
 import { useQuery } from "@tanstack/react-query";
-import { jobQueries } from "../../api/jobs";
+import { type Explanation, jobQueries } from "../../api/jobs";
 import { Icon } from "../../parts/icon";
 import { Panel } from "../../parts/page";
 import { Loaded } from "../../parts/page-states";
 import { words } from "../../words";
+import { countText, durationText } from "../../words/format";
 import styles from "./job.module.css";
+
+/** How many jobs come first, and about when this one starts. */
+function Position({ position }: { position: NonNullable<Explanation["position"]> }) {
+  const { before, start_in } = position;
+  const text = words.job.why.position;
+  return (
+    <p title={text.hint}>
+      {before.value === 0 ? text.next : text.before(countText(before), before.exact && before.value === 1)}{" "}
+      {start_in !== null && text.startIn(durationText(start_in))}
+    </p>
+  );
+}
 
 /** Why a waiting job does not run: the most decisive reason, and the others that hold too. */
 export function WhyPanel({ id }: { id: string }) {
@@ -19,6 +32,7 @@ export function WhyPanel({ id }: { id: string }) {
               <p className={styles.verdict}>
                 <Icon name="wait" /> <span>{first?.text ?? explanation.verdict}</span>
               </p>
+              {explanation.position && <Position position={explanation.position} />}
               {others.length > 0 && (
                 <>
                   <h3>{words.job.why.more}</h3>

@@ -61,7 +61,7 @@ export const COLUMNS: readonly Column<Job>[] = [
     ),
   },
   { key: "kind", title: title.kind, cell: (job) => <Kind job={job} /> },
-  { key: "state", title: title.state, width: "12.5rem", cell: (job) => <StateCell job={job} /> },
+  { key: "state", title: title.state, width: "min(12.5rem, 40vw)", cell: (job) => <StateCell job={job} /> },
   { key: "lane", title: title.lane, width: "6rem", hideBelow: "laptop", cell: (job) => job.lane ?? words.none },
   {
     key: "priority",

@@ -42,9 +42,13 @@ export default function JobsPage() {
 
   const ids = rows.map((job) => job.id);
   const target = (): BulkTarget => (selection.matching ? { search } : { ids: [...selection.ids] });
-  const one = (key: string, job: Job) => {
+  /** The selected jobs get the order of a key; without a selection, the job under the cursor. */
+  const orderByKey = (key: string, job: Job) => {
     const action = ({ a: "approve", c: "cancel", r: "retry" } as const)[key];
-    if (action && mayOrder(`jobs:${action}`, job)) setOrder({ action, target: { ids: [job.id] } });
+    if (!action) return;
+    if (selection.ids.size > 0) {
+      if (mayOrder(`jobs:${action}`)) setOrder({ action, target: target() });
+    } else if (mayOrder(`jobs:${action}`, job)) setOrder({ action, target: { ids: [job.id] } });
   };
   useShortcuts({ ".": refresh });
 
@@ -91,7 +95,7 @@ export default function JobsPage() {
             onSelect={(job, range) =>
               setSelection(range ? extended(selection, job.id, ids) : toggled(selection, job.id))
             }
-            onKey={one}
+            onKey={orderByKey}
             dense={density === "dense"}
             {...(found?.exact && { total: found.value })}
             onEnd={() => {

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
-import { jobHref } from "../../api/searches";
+import { jobHref, jobsHref, searchValue } from "../../api/searches";
 import { workerQueries } from "../../api/workers";
 import { Meter } from "../../parts/meter";
 import { Panel } from "../../parts/page";
@@ -50,7 +50,15 @@ export function LaneSlots({ name }: { name: string }) {
                   </p>
                 ))}
             </Panel>
-            <Panel title={text.runningJobs} flush>
+            <Panel
+              title={text.runningJobs}
+              flush
+              actions={
+                jobs.length > 0 && (
+                  <Link href={jobsHref(`state:running lane:${searchValue(name)}`)}>{text.runningAsList}</Link>
+                )
+              }
+            >
               <RunningJobs jobs={jobs} empty={text.nothingRuns} />
             </Panel>
           </div>

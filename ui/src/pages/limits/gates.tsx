@@ -30,7 +30,7 @@ const COLUMNS: Column<Gate>[] = [
   {
     key: "places",
     title: text.places,
-    width: "12rem",
+    width: "min(12rem, 34vw)",
     cell: (gate) => (
       <span className={styles.meter}>
         <Meter

@@ -47,7 +47,7 @@ function laneConcern(lane: LaneLoad): Concern | null {
 function workerConcerns({ workers }: Overview): Concern[] {
   return workers.flatMap((worker): Concern[] => {
     if (worker.state === "stopped") return [];
-    const at = { key: `worker ${worker.id}`, href: "/workers" };
+    const at = { key: `worker ${worker.id}`, href: `/workers?q=${encodeURIComponent(worker.name)}` };
     if (worker.silent)
       return [{ ...at, tone: "danger", text: text.silentWorker(worker.name), why: text.silentWorkerWhy }];
     if (worker.stuck === 0) return [];
@@ -67,7 +67,8 @@ function failureConcerns(failures: ConcernSources["failures"]): Concern[] {
         tone: rate >= 0.2 ? "danger" : "warn",
         text: text.failingKind(kind, countText(failed), percentText(rate)),
         why: typeof message === "string" ? message : "",
-        href: jobsHref(`state:failed kind:${searchValue(kind)} finished:<1h`),
+        // Its causes: from there all jobs of one are retried at once.
+        href: `/failures?kind=${encodeURIComponent(kind)}`,
       };
     });
 }

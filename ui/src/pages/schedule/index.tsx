@@ -58,6 +58,11 @@ export default function SchedulePage() {
             <Panel title={text.arguments}>
               <JsonTree label={text.arguments} value={versioned.data.args} />
             </Panel>
+            {hasOptions(versioned.data) && (
+              <Panel title={text.options}>
+                <JsonTree label={text.options} value={versioned.data.options} />
+              </Panel>
+            )}
             {mayRead("audit:read") && (
               <Panel title={text.history} flush>
                 <AuditHistory search={{ target: `schedule:${name}` }} empty={text.noHistory} />
@@ -70,6 +75,8 @@ export default function SchedulePage() {
     </Page>
   );
 }
+
+const hasOptions = (schedule: Schedule): boolean => Object.values(schedule.options).some((value) => value !== null);
 
 const RUN_COLUMNS: Column<Job>[] = [
   { key: "id", title: text.job, cell: (job) => <Link href={jobHref(job.id)}>{job.id}</Link> },
@@ -150,6 +157,7 @@ function ScheduleFacts({ schedule }: { schedule: Schedule }) {
         [text.kind, schedule.kind],
         [text.zone, schedule.tz],
         [text.missed, text.missedText[schedule.missed]],
+        ...(schedule.missed === "all" ? [[text.fields.most_missed, String(schedule.most_missed)] as const] : []),
         [text.overlap, text.overlapText[schedule.overlap]],
         [text.windows, windows || text.noWindows],
         [text.last, <Instant key="last" at={schedule.last_at} />],

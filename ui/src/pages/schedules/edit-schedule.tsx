@@ -7,11 +7,20 @@ import { useOrder } from "../../hooks/use-order";
 import { Button } from "../../parts/button";
 import { Dialog } from "../../parts/dialog";
 import { EditConflict } from "../../parts/edit-conflict";
-import { TextField } from "../../parts/field";
+import { CheckField, TextField } from "../../parts/field";
 import { OrderError } from "../../parts/order-error";
 import { words } from "../../words";
 import { ScheduleFields } from "./schedule-fields";
-import { bodyOfForm, changeOf, differences, errorsOf, formOf, NEW_SCHEDULE, type ScheduleField } from "./schedule-form";
+import {
+  bodyOfForm,
+  changeOf,
+  differences,
+  errorsOf,
+  formOf,
+  NEW_SCHEDULE,
+  type ScheduleField,
+  shownField,
+} from "./schedule-form";
 
 const text = words.schedules;
 const FIELDS = Object.keys(NEW_SCHEDULE) as ScheduleField[];
@@ -36,8 +45,8 @@ export function EditSchedule({ opened, onClose }: { opened: Versioned<Schedule>;
       <EditConflict
         fields={differences(form, saved).map((field) => ({
           name: text.fields[field],
-          mine: form[field],
-          theirs: saved[field],
+          mine: shownField(form, field),
+          theirs: shownField(saved, field),
         }))}
         busy={save.isPending}
         onTakeTheirs={() => {
@@ -79,8 +88,11 @@ export function EditSchedule({ opened, onClose }: { opened: Versioned<Schedule>;
 
 export function CreateSchedule({ onClose, onCreated }: { onClose: () => void; onCreated: (name: string) => void }) {
   const [name, setName] = useState("");
+  const [tenant, setTenant] = useState("");
+  const [enabled, setEnabled] = useState(true);
   const [form, setForm] = useState(NEW_SCHEDULE);
-  const create = useOrder(() => createSchedule({ ...bodyOfForm(form), name: name.trim() }), {
+  const body = () => ({ ...bodyOfForm(form), name: name.trim(), tenant: tenant.trim() || null, enabled });
+  const create = useOrder(() => createSchedule(body()), {
     done: text.created(name),
     refresh: REFRESH,
     onDone: (schedule) => onCreated(schedule.name),
@@ -115,6 +127,19 @@ export function CreateSchedule({ onClose, onCreated }: { onClose: () => void; on
         onChange={(event) => setName(event.target.value)}
       />
       <ScheduleFields form={form} errors={{ ...fieldErrors(create.error, FIELDS), ...wrong }} onChange={setForm} />
+      <TextField
+        label={text.fields.tenant}
+        hint={text.fields.tenantHint}
+        error={fieldErrors(create.error, ["tenant"]).tenant}
+        value={tenant}
+        autoComplete="off"
+        onChange={(event) => setTenant(event.target.value)}
+      />
+      <CheckField
+        label={text.fields.paused}
+        checked={!enabled}
+        onChange={(event) => setEnabled(!event.target.checked)}
+      />
       <OrderError error={create.error} />
     </Dialog>
   );

@@ -3,6 +3,7 @@ import { words } from "../../words";
 import { cronWords } from "../../words/cron-words";
 import type { ScheduleField, ScheduleForm } from "./schedule-form";
 import styles from "./schedules.module.css";
+import { WindowFields } from "./window-fields";
 
 const text = words.schedules;
 
@@ -13,7 +14,7 @@ interface ScheduleFieldsProps {
 }
 
 export function ScheduleFields({ form, errors, onChange }: ScheduleFieldsProps) {
-  const typed = (field: "kind" | "cron" | "every" | "tz", hint?: string) => (
+  const typed = (field: "kind" | "cron" | "every" | "tz" | "most_missed", hint?: string) => (
     <TextField
       label={text.fields[field]}
       hint={hint}
@@ -41,6 +42,7 @@ export function ScheduleFields({ form, errors, onChange }: ScheduleFieldsProps) 
           </option>
         ))}
       </SelectField>
+      {form.missed === "all" && typed("most_missed")}
       <SelectField
         label={text.fields.overlap}
         value={form.overlap}
@@ -61,6 +63,25 @@ export function ScheduleFields({ form, errors, onChange }: ScheduleFieldsProps) 
           className={styles.mono}
           value={form.args}
           onChange={(event) => onChange({ ...form, args: event.target.value })}
+        />
+      </div>
+      <div className={styles.wide}>
+        <TextAreaField
+          label={text.fields.options}
+          hint={text.fields.optionsHint}
+          error={errors.options}
+          rows={3}
+          spellCheck={false}
+          className={styles.mono}
+          value={form.options}
+          onChange={(event) => onChange({ ...form, options: event.target.value })}
+        />
+      </div>
+      <div className={styles.wide}>
+        <WindowFields
+          windows={form.windows}
+          error={errors.windows}
+          onChange={(windows) => onChange({ ...form, windows })}
         />
       </div>
     </div>

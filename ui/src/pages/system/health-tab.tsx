@@ -83,7 +83,7 @@ const DUTIES: Column<SystemStatus["duties"][number]>[] = [
     width: "7rem",
     align: "end",
     hideBelow: "phone",
-    cell: ({ took }) => <Duration seconds={took} />,
+    cell: ({ last_run_at, took }) => <Duration seconds={last_run_at ? took : null} />,
   },
 ];
 

@@ -9,17 +9,19 @@ import { AuditTab } from "./audit-tab";
 import { DatabaseTab } from "./database-tab";
 import { HealthTab } from "./health-tab";
 import { PermissionsTab } from "./permissions-tab";
+import { RolesTab } from "./roles-tab";
 import styles from "./system.module.css";
 import { TokensTab } from "./tokens-tab";
 
 const text = words.system;
-const TABS = ["health", "database", "tokens", "audit", "permissions"] as const;
+const TABS = ["health", "database", "tokens", "roles", "audit", "permissions"] as const;
 type TabName = (typeof TABS)[number];
 
 const NEEDS: Partial<Record<TabName, Permission>> = {
   health: "workers:view",
   database: "workers:view",
   tokens: "tokens:manage",
+  roles: "tokens:manage",
   audit: "audit:read",
 };
 
@@ -54,6 +56,8 @@ function TabContent({ tab }: { tab: TabName }) {
       return <DatabaseTab />;
     case "tokens":
       return <TokensTab />;
+    case "roles":
+      return <RolesTab />;
     case "audit":
       return <AuditTab />;
     case "permissions":

@@ -13,7 +13,7 @@ import { Facts } from "../../parts/page";
 import { RunningJobs } from "../../parts/running-jobs";
 import { Elapsed, Instant } from "../../parts/time";
 import { words } from "../../words";
-import { numberText } from "../../words/format";
+import { bytesText, numberText } from "../../words/format";
 import styles from "./workers.module.css";
 
 const text = words.workers;
@@ -35,6 +35,7 @@ export function WorkerCard({ worker }: { worker: BusyWorker }) {
           [text.version, worker.version],
           [text.uptime, <Elapsed key="up" since={worker.started_at} />],
           [text.lastBeat, <Instant key="beat" at={worker.seen_at} />],
+          [text.memory, worker.memory === null ? words.none : bytesText(worker.memory)],
           [text.pid, String(worker.pid)],
           [text.lanes, worker.lanes?.join(", ") ?? text.everyLane],
           [text.kinds, <KindNames key="kinds" kinds={worker.kinds} />],

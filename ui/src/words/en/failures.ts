@@ -28,7 +28,7 @@ export const failures = {
   facts: {
     title: "This cause",
     kind: "Kind",
-    frame: "In",
+    frame: "Raised in",
     first: "First seen",
     last: "Last seen",
     failed: "Failed for good",

@@ -19,6 +19,7 @@ export const job = {
     tenant: "Tenant",
     key: "Unique key",
     gate: "Gate",
+    backend: "Carrier's id",
     tags: "Tags",
     refs: "References",
     workflow: "Workflow",
@@ -35,7 +36,16 @@ export const job = {
     related: "Related",
     label: "Parts of the job",
   },
-  why: { title: "Why is it not running?", more: "Also" },
+  why: {
+    title: "Why is it not running?",
+    more: "Also",
+    position: {
+      next: "It is the next one of its lane.",
+      before: (count: string, one: boolean) => (one ? "1 job is before it." : `${count} jobs are before it.`),
+      startIn: (span: string) => `It starts in about ${span}.`,
+      hint: "At the pace of its lane in the last ten minutes. Jobs that come later with a higher priority, gates, rates and caps are not foreseen.",
+    },
+  },
   progress: {
     title: "Progress",
     eta: (span: string) => `about ${span} left in this phase`,
@@ -119,6 +129,16 @@ export const job = {
   },
   audit: { none: "No orders were given", at: "When", by: "Who", action: "What", change: "Change", note: "Note" },
   related: {
+    relatives: "Parents, children and hooks",
+    relations: {
+      parent: "It waited for",
+      child: "Waits for it",
+      hooked: "Runs after an outcome of",
+      hook: "Hooks after its outcomes",
+    },
+    waitsFor: "It waits for",
+    noRelatives: "It is no step of a workflow, and no hook has run after it.",
+    unmet: "did not go as the step asked",
     sameKind: "Jobs of this kind",
     sameWorkflow: "Its workflow",
     sameRef: (name: string, value: string) => `${name} ${value}`,

@@ -34,6 +34,7 @@ export const lanes = {
   settings: "Settings",
   load: "Load",
   runningJobs: "Running jobs",
+  runningAsList: "Show them as a list",
   nothingRuns: "Nothing runs in this lane.",
   byWorker: "Slots by worker",
   history: "History of edits",

@@ -12,6 +12,7 @@ export const workers = {
   kinds: "Kinds",
   kindsOf: (count: string) => `${count} kinds`,
   pid: "Process",
+  memory: "Memory",
   running: "Running",
   states: { up: "up", draining: "draining", stopped: "stopped", silent: "silent" },
   ordered: (order: string) => `ordered to ${order}`,

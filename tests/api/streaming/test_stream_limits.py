@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowlock.api.problems import Problem
-from rowlock.api.stream_limits import StreamLimits
+from rowlock.api.streaming.stream_limits import StreamLimits
 from rowlock.model.access import Permission, Principal
 
 if TYPE_CHECKING:

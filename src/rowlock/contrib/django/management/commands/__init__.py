@@ -1,0 +1,3 @@
+"""One module per command of manage.py; `rowlock` is the only one."""
+
+from __future__ import annotations

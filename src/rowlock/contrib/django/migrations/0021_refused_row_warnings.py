@@ -1,0 +1,7 @@
+"""Step 21 of Rowlock's schema. Written by tools/django_migrations.py."""
+
+from __future__ import annotations
+
+from rowlock.contrib.django.schema_step import step_migration
+
+Migration = step_migration(21, after="0020_failure_groups")

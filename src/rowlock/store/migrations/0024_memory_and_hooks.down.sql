@@ -1,0 +1,2 @@
+DROP INDEX {schema}.jobs_hook_of;
+ALTER TABLE {schema}.workers DROP COLUMN memory;

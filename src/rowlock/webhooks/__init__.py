@@ -1,0 +1,1 @@
+"""Deliveries: the jobs that send signed messages to endpoints of other systems."""

@@ -1,0 +1,37 @@
+"""The example project of tests/contrib/django in this process. Django can be set up once per process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXAMPLE = Path(__file__).parent / "contrib" / "django" / "example"
+
+
+def set_up() -> None:
+    """Set Django up with the settings of the example; a second call does nothing."""
+    if str(EXAMPLE) not in sys.path:
+        sys.path.insert(0, str(EXAMPLE))
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
+    import django  # noqa: PLC0415 - only tests with Django need it
+
+    django.setup()
+
+
+def environment(database_url: str, **more: str) -> Mapping[str, str]:
+    """The environment of a process that runs the example's manage.py."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ROWLOCK_")}
+    return {**own, "EXAMPLE_DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "shop.settings", **more}
+
+
+def entry_of(database_url: str) -> dict[str, Any]:
+    """NAME, HOST, PORT and USER as settings.DATABASES has them."""
+    from shop.settings import database_entry  # noqa: PLC0415 - the example's, on the path after set_up()
+
+    entry: dict[str, Any] = database_entry(database_url)
+    return entry

@@ -1,0 +1,88 @@
+"""Real web servers with a host application of a test's own, in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+from tests.waiting import PATIENCE, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TOKEN = "test-token-of-this-host"  # noqa: S105 - of servers of this machine
+
+
+@dataclass
+class Host:
+    """A server that answers. url: its address; log: what it has written."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def client(self) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE)
+
+    def told(self) -> str:
+        return self.log.read_text()
+
+    def stop(self, how: int = signal.SIGTERM) -> float:
+        """Seconds from the signal to the end of the process."""
+        begun = time.monotonic()
+        self.process.send_signal(how)
+        self.process.wait(timeout=PATIENCE)
+        return time.monotonic() - begun
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def served(
+    folder: Path, program: str, *command: str, database_url: str, alive: str = "/", **environ: str
+) -> AsyncIterator[Host]:
+    """The program as module `hosted` of a server's process. command: words, {port} in them is a free port."""
+    (folder / "hosted.py").write_text(program)
+    port, log = free_port(), folder / "server.log"
+    words = [word.format(port=port) for word in command]
+    own = {"ROWLOCK_DATABASE_URL": database_url, "ROWLOCK_SERVE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+    with log.open("wb") as said:
+        process = subprocess.Popen(  # noqa: ASYNC220 - a moment
+            [Path(sys.executable).parent / words[0], *words[1:]],
+            cwd=folder,
+            env=os.environ | own | environ | {"HOME": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+    host = Host(f"http://127.0.0.1:{port}", process, log)
+
+    async def answers() -> bool:
+        assert process.poll() is None, host.told()
+        with contextlib.suppress(httpx.TransportError):
+            async with host.client() as client:
+                await client.get(alive)
+                return True
+        return False
+
+    try:
+        await eventually(answers, within=2 * PATIENCE)  # it imports a framework, and opens the database
+        yield host
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(timeout=PATIENCE)

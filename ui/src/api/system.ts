@@ -29,6 +29,9 @@ export interface TimeRange {
   to: string;
 }
 
+/** Milliseconds after which nothing is added to a stretch of time. */
+const SETTLED_AFTER = 5 * 60_000;
+
 /** A probe answers 503 with the same body when it is not ready: that is an answer too. */
 async function probed<Data extends object>(
   answer: Promise<{ data?: Data; error?: unknown; response: Response }>,
@@ -70,6 +73,8 @@ export const systemQueries = {
     queryOptions({
       queryKey: ["system", "changes", range],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/changes", { params: { query: range }, signal })),
+      // Failures are grouped a moment after they happen: what ended just now may still get an entry.
+      refetchInterval: () => (Date.now() - Date.parse(range.to) < SETTLED_AFTER ? 5000 : false),
     }),
   tokens: () =>
     queryOptions({

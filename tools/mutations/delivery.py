@@ -15,6 +15,20 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a broker that hangs takes a thread with every call",
+        "delivery/celery.py",
+        "        if not self._free.acquire(blocking=False):\n",
+        "        if False:\n",
+        ("tests/delivery/test_celery.py::test_a_broker_that_hangs_keeps_few_threads_and_none_of_the_event_loops",),
+    ),
+    Mutation(
+        "calls wait for ever for a Redis that never answered",
+        "delivery/arq.py",
+        "asyncio.wait_for(create_pool(replace(self.redis, conn_retries=0)), self._open_within)",
+        "asyncio.wait_for(create_pool(replace(self.redis, conn_retries=0)), None)",
+        ("tests/delivery/test_arq.py::test_a_redis_that_never_answered_is_asked_again_when_it_is_well",),
+    ),
+    Mutation(
         "a carrier of every job leaves webhooks in the table",
         "app.py",
         "return Outbox(self.database, self._routes, self._worker_handlers)",

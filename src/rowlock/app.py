@@ -725,6 +725,7 @@ class Rowlock:
             origin,
             alone=tested and not claims,
             supervisor=supervisor,
+            carriers=None if tested else self._routes.stored,
         )
         database, outbox = self.database(), self._outbox()
         # A process that runs what a carrier brings is a worker like any other, upkeep included.
@@ -761,7 +762,8 @@ class Rowlock:
             return None
         from rowlock.delivery.outbox import Outbox
 
-        return Outbox(self.database, self._routes, self.handlers)
+        # Deliveries of webhooks are jobs, too: a carrier that brings every job has to bring them.
+        return Outbox(self.database, self._routes, self._worker_handlers)
 
     def _webhook_rules(self) -> WebhookRules:
         from rowlock.model.webhook_rules import WebhookRules

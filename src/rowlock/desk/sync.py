@@ -820,7 +820,10 @@ class SyncWebhooks:
         enabled: bool | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
+        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures.
+
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
+        """
         return self._bridge.run(
             self._desk.change(
                 webhook_id,

@@ -41,22 +41,27 @@ class Backlog:
     jobs: int
 
 
+async def locate(session: SqlSession, source: str | None) -> tuple[str, str]:
+    """The schema of the table, and a text that tells this table from others; ConfigurationError if there is none.
+
+    source: its schema; None: the path of the connection finds it.
+    """
+    found = await session.fetch("procrastinate_place", source=source)
+    if not found:
+        where = "on the search path" if source is None else f"in the schema {source!r}"
+        raise ConfigurationError(
+            f"There is no table procrastinate_jobs {where} of this database. Name its schema with --source-schema, "
+            "another database with --source."
+        )
+    return found[0]["source"], found[0]["place"]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcrastinateTable:
     """The table in one schema, on one connection."""
 
     session: SqlSession
     source: str
-
-    async def place(self) -> str:
-        """A text that tells this table from others; ConfigurationError if there is none."""
-        (row,) = await self.session.fetch("procrastinate_place", source=self.source)
-        if row["oid"] is None:
-            raise ConfigurationError(
-                f"The database {row['database']!r} has no table procrastinate_jobs in its schema {self.source!r}. Name "
-                "another schema with --source-schema, another database with --source."
-            )
-        return f"{row['database']}/{row['oid']}"
 
     async def prepare(self) -> None:
         """Let the triggers of the table find their own tables, in the open transaction."""

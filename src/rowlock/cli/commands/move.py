@@ -31,8 +31,9 @@ async def procrastinate(
         ),
     ] = None,
     source_schema: Annotated[
-        str, typer.Option(metavar="NAME", help="Schema of the table procrastinate_jobs.")
-    ] = "public",
+        str | None,
+        typer.Option(metavar="NAME", help="Schema of the table procrastinate_jobs; default: the search path finds it."),
+    ] = None,
     leave_unknown: Annotated[
         bool, typer.Option("--leave-unknown", help="Leave jobs whose task the application does not declare.")
     ] = False,

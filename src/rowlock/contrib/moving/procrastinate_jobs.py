@@ -18,7 +18,7 @@ from rowlock.errors import DatabaseError, RowlockError, UnknownKind
 from rowlock.model.options import Options
 from rowlock.store.database import Database
 from rowlock.store.executor import SqlSession
-from rowlock.store.procrastinate import ProcrastinateTable
+from rowlock.store.procrastinate import ProcrastinateTable, locate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -75,12 +75,15 @@ class ProcrastinateMove:
         app: Rowlock,
         *,
         source_url: str | None = None,
-        source_schema: str = "public",
+        source_schema: str | None = None,
         dry_run: bool = False,
         leave_unknown: bool = False,
         batch: int = _BATCH,
     ) -> None:
-        """source_url: Procrastinate's database, if it is not the application's. leave_unknown: move the other jobs."""
+        """source_url: Procrastinate's database, if it is not the application's. leave_unknown: move the other jobs.
+
+        source_schema: of its table; None: the search path finds it.
+        """
         self._app, self._schema, self._batch = app, source_schema, batch
         self._apart = source_url is not None
         self._source = app.database() if source_url is None else Database(source_url, schema=app.settings.schema)
@@ -106,13 +109,14 @@ class ProcrastinateMove:
     async def _table(self) -> AsyncIterator[ProcrastinateTable]:
         """The table, in a transaction."""
         async with self._source.connection() as connection, connection.transaction():
-            table = ProcrastinateTable(SqlSession(self._source.statements, connection), self._schema)
+            session = SqlSession(self._source.statements, connection)
+            source, self._place = await locate(session, self._schema)
+            table = ProcrastinateTable(session, source)
             await table.prepare()
             yield table
 
     async def _check(self) -> None:
         async with self._table() as table:
-            self._place = await table.place()
             backlog = await table.backlog()
         self.report.running = sum(each.jobs for each in backlog if each.status == "doing")
         waiting = [each for each in backlog if each.status == "todo"]

@@ -42,12 +42,22 @@ class QueueKinds:
     _own: dict[str, str] = field(default_factory=dict)
     """By name of the function: the queue whose kind has the plain name."""
 
-    def declare(self, function: Callable[..., object], name: str, queue: str | None, **options: Any) -> None:
+    def declare(
+        self,
+        function: Callable[..., object],
+        name: str,
+        queue: str | None,
+        *,
+        aliases: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         """Declare the function for its own queue and for every other known one. options: of app.job()."""
         own = self._own[name] = queue or self.default
         for each in dict.fromkeys((own, self.default, *self.queues)):
-            kind = name if each == own else f"{name}/{each}"
-            self.app.job(kind, lane=None if each == self.default else each, **options)(function)
+            suffix = "" if each == own else f"/{each}"
+            lane = None if each == self.default else each
+            former = tuple(f"{alias}{suffix}" for alias in aliases)
+            self.app.job(f"{name}{suffix}", lane=lane, aliases=former, **options)(function)
 
     def task(self, name: str, queue: str | None = None) -> BaseTask[..., Any]:
         """The task of that name for a queue; None: its own. InvalidOption for a queue that workers do not know."""

@@ -3,8 +3,11 @@
 -- line and its events understand, and from which a person can take it back.
 
 -- name: procrastinate_place
--- NULL: there is no such table. Database and oid tell one table from another in the keys of moved jobs.
-SELECT to_regclass(format('%I.procrastinate_jobs', :source::text))::oid::bigint AS oid, current_database()::text AS database
+-- No row: there is no such table. Without a schema the path of the connection finds it, as Procrastinate does. Database
+-- and oid tell one table from another in the keys of moved jobs.
+SELECT n.nspname::text AS source, format('%s/%s', current_database(), c.oid) AS place
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = to_regclass(coalesce(quote_ident(:source::text) || '.', '') || 'procrastinate_jobs')
 
 -- name: procrastinate_path
 -- Procrastinate's triggers name its tables without a schema, so they must be found on the path; for this transaction.

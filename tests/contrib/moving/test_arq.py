@@ -43,10 +43,13 @@ async def endless(_ctx: dict[str, Any]) -> None:
     await until_cancelled()
 
 
+ENDLESS: Any = endless
+
+
 class WorkerSettings:
     """As people have them."""
 
-    functions = (add, func(flaky, name="wobbly", max_tries=3, timeout=60), broken, arq.func(endless, name="forever"))
+    functions = (add, func(flaky, name="wobbly", max_tries=3, timeout=60), broken, arq.func(ENDLESS, name="forever"))
     max_tries = 2
     redis_settings = None
 

@@ -70,7 +70,7 @@ def test_a_task_sees_its_job_in_procrastinates_words(rowlock: Rowlock, app: App)
     seen: list[Any] = []
 
     @app.task(name="look", pass_context=True, retry=RetryStrategy(max_attempts=1))
-    def look(context: Any, a: int) -> None:  # noqa: ANN401 - as people write it
+    def look(context: Any, a: int) -> None:  # noqa: ANN401, ARG001 - as people write it
         seen.append((context.job.task_name, context.job.task_kwargs, context.job.attempts, context.job.queue))
         assert (context.should_abort(), context.task.name) == (False, "look")
         if context.job.attempts == 0:

@@ -42,7 +42,7 @@ class Old:
 
     async def rows(self, sql: str) -> list[Any]:
         async with await psycopg.AsyncConnection.connect(self.url, autocommit=True) as connection:
-            found = await connection.execute(sql)  # type: ignore[arg-type]  # of the test's own
+            found = await connection.execute(sql)
             return list(await found.fetchall()) if found.description else []
 
     async def statuses(self) -> list[str]:

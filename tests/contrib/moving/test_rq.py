@@ -137,7 +137,7 @@ def test_what_cannot_be_mapped_says_what_to_do(connection: RowlockConnection) ->
         Queue("nowhere", connection=connection).enqueue(add, 1)
     for wrong in ({"max": 0}, {"max": 1, "interval": -1}, {"max": 1, "interval": []}):
         with pytest.raises(InvalidOption, match="Retry"):
-            Retry(**wrong)  # type: ignore[arg-type]
+            Retry(**wrong)
 
 
 FUNCTIONS = """

@@ -26,7 +26,6 @@ async def procrastinate(
         str | None,
         typer.Option(
             metavar="URL",
-            envvar="ROWLOCK_MOVE_SOURCE",
             help="Procrastinate's database, if it is not the application's own.",
         ),
     ] = None,

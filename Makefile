@@ -8,6 +8,11 @@ SHELL := /bin/bash
 INTERPRETER = $(shell for each in $(PYTHON) $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$(notdir $(PYTHON)); do \
 	$$each -c '' 2>/dev/null && echo $$each && break; done)
 
+# The first of these names that runs, here or among pyenv's: Django 6 needs it.
+NEWER = $(shell for each in python3.13 python3.12 python3.14; do \
+	for path in $$each $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$$each; do \
+		$$path -c '' 2>/dev/null && echo $$each && exit; done; done)
+
 # One environment per chosen interpreter, so that changing PYTHON never rebuilds the usual one.
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 STAMP := $(VENV)/.installed
@@ -29,7 +34,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here newer-python test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -68,13 +73,16 @@ test-numbers: $(STAMP) ## compare every published number with the table after JO
 test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser and test-ui in one, and test-django with Django 6
 	$(NPM) test
 	$(PYTEST) $(ARGS)
-	$(MAKE) test-django-here PYTHON=python3.13
+	$(if $(NEWER),$(MAKE) test-django-here PYTHON=$(NEWER))
 
 # The lock has Django 5.2 for Python 3.11 and the newest Django for later ones.
 DJANGO_TESTS := tests/contrib/django tests/docs/test_django.py
 test-django: ## run the tests with Django 5.2 (Python 3.11) and with Django 6 (Python 3.13)
 	$(MAKE) test-django-here PYTHON=python3.11
 	$(MAKE) test-django-here PYTHON=python3.13
+
+newer-python:
+	@echo $(NEWER)
 
 test-django-here: $(STAMP)
 	$(PYTEST) $(DJANGO_TESTS) $(ARGS)

@@ -573,6 +573,8 @@ class Rowlock:
         self._embedded = embedded.start(Path(self.settings.data_dir))
         url = self._embedded.url
         logger.warning("no ROWLOCK_DATABASE_URL: using the embedded PostgreSQL in %s", self._embedded.directory)
+        if self._embedded.warning:
+            logger.warning("%s", self._embedded.warning)
         # Blocking on purpose: nothing can be done before the tables are there, and only this development mode waits.
         in_thread(lambda: asyncio.run(migrate.upgrade(url, self.settings.schema)))
         return url

@@ -25,6 +25,20 @@ _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "the list of lanes shows them unused",
+        "desk/current_load.py",
+        '        running=row["running"],\n        slots=row["slots"],\n',
+        '        running=0,\n        slots=row["slots"],\n',
+        ("tests/api/routes/test_lanes.py::test_lanes_are_listed_with_their_use",),
+    ),
+    Mutation(
+        "an order waits for a job in a guarded transaction as long as any call",
+        "desk/job_orders.py",
+        "return await database.fetch_briefly(name, ids=asked, **values), held",
+        "return await database.fetch(name, ids=asked, **values), held",
+        ("tests/desk/test_jobs.py::test_an_order_for_a_guarded_job_says_soon_who_holds_it",),
+    ),
+    Mutation(
         "a repair writes back the rate from before an edit",
         "store/sql/rates.sql",
         "  ORDER BY l.name FOR SHARE),\ngone AS (",

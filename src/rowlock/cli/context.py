@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit, exit_of
-from rowlock.cli.find_app import apps_in, locate
+from rowlock.cli.find_app import apps_in, locate, parts_of
 from rowlock.cli.screen.log_lines import JsonFormatter
 from rowlock.cli.screen.output import Screen, clean
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
+from rowlock.model.database_url import plain_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ class CommandContext:
     """The common options of one command; `app` is found or made at first use."""
 
     def __init__(self, app_path: str | None, database_url: str | None, schema: str | None, *, as_json: bool) -> None:
+        """Raise ConfigurationError for a URL that cannot be read: no later start and no edited file would mend it."""
+        if database_url is not None:
+            plain_url(database_url)
         self.app_path, self.database_url, self.schema = app_path, database_url, schema
         self.screen = Screen(as_json=as_json)
         self._app: Rowlock | None = None
@@ -63,11 +67,12 @@ class CommandContext:
         return self.app.desk(replace(SYSTEM, subject=current_user() or SYSTEM.subject))
 
     def require_app(self, *, find: bool = False) -> None:
-        """Raise ConfigurationError without --app, for commands that run or check the application's code.
+        """Raise ConfigurationError without a fitting --app, for commands that run or check the application's code.
 
         find: take the only application of the current folder, if there is just one.
         """
         if self.app_path:
+            parts_of(self.app_path)
             return
         found = apps_in(Path.cwd())
         if find and len(found) == 1:

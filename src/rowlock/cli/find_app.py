@@ -90,11 +90,17 @@ def attribute(path: str, option: str) -> object:
     return _find(path, option, option.strip("-"))[1]
 
 
-def _find(path: str, option: str, usual: str) -> tuple[ModuleType, object]:
+def parts_of(path: str, option: str = "--app", usual: str = "app") -> tuple[str, str]:
+    """The module and the attribute of a path; usual: the name that the attribute often has."""
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
         hint = f" Did you mean {module_name}:{usual}?" if module_name and not colon else ""
         raise ConfigurationError(f"{option} takes module:attribute, such as tasks:{usual}; got {path!r}.{hint}")
+    return module_name, attribute
+
+
+def _find(path: str, option: str, usual: str) -> tuple[ModuleType, object]:
+    module_name, attribute = parts_of(path, option, usual)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,11 +1,12 @@
-"""Database URLs in messages: the password is masked wherever a URL or connection string may carry it."""
+"""Database URLs: how they are read, and how messages show them, with passwords masked."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+from rowlock.errors import ConfigurationError
 from rowlock.model.redact import MASK
 
 _PARAMETER: Final = re.compile(r"(?i)([?&](?:ssl)?password=)([^&#]*)")
@@ -13,6 +14,27 @@ _KEYWORD: Final = re.compile(r"(?i)\b((?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'
 _SEPARATOR: Final = re.compile(r"[#/?@:&\s'\\]")
 _SHORTEST: Final = 3
 """Characters of a part of a password that is masked in other texts."""
+
+
+def plain_url(url: str) -> str:
+    """The URL as asyncpg reads it, without SQLAlchemy's driver suffix (postgresql+asyncpg://)."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
+        message = (
+            f"Expected a database URL like postgresql://user@host/name, got {shown(url)!r}. Set ROWLOCK_DATABASE_URL."
+        )
+        raise ConfigurationError(message)
+    try:
+        fits = _ports_fit(urlsplit(f"postgresql://{rest}").netloc)
+    except ValueError:
+        fits = False
+    if not fits:
+        message = (
+            f"The database URL {shown(url)!r} cannot be read. Write #, /, ?, @ and : in its password as %23, %2F, "
+            "%3F, %40 and %3A."
+        )
+        raise ConfigurationError(message)
+    return f"postgresql://{rest}"
 
 
 def shown(url: str) -> str:
@@ -51,3 +73,11 @@ def _password(rest: str) -> str:
         base = rest  # a ? that was not escaped
     user, _, _host = base.rpartition("@")
     return user.partition(":")[2]
+
+
+def _ports_fit(netloc: str) -> bool:
+    """Whether every host's port is one. netloc: the part of a URL between // and the path."""
+    try:
+        return all(urlsplit(f"postgresql://{host}").port != 0 for host in netloc.rpartition("@")[2].split(","))
+    except ValueError:
+        return False

@@ -9,7 +9,6 @@ import os
 import re
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
-from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -24,10 +23,10 @@ from rowlock.errors import (
     WriteRefused,
 )
 from rowlock.model import redact
-from rowlock.model.database_url import shown, without_passwords
+from rowlock.model.database_url import plain_url, shown, without_passwords
 from rowlock.store.driver import array_types, session_settings, tcp_timeouts
 from rowlock.store.driver import password as passwords
-from rowlock.store.driver.hosts import Hosts, port_fits
+from rowlock.store.driver.hosts import Hosts
 from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy, lock_timeout
 from rowlock.store.driver.pinned_connection import PinnedConnection
 from rowlock.store.driver.pool import Pool
@@ -94,27 +93,6 @@ def _first_outage(error: BaseException) -> BaseException:
     while isinstance(cause, asyncpg.InterfaceError):
         cause = cause.__context__
     return cause if isinstance(cause, OUTAGE) else error
-
-
-def plain_url(url: str) -> str:
-    """The URL as asyncpg reads it, without SQLAlchemy's driver suffix (postgresql+asyncpg://)."""
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
-        message = (
-            f"Expected a database URL like postgresql://user@host/name, got {shown(url)!r}. Set ROWLOCK_DATABASE_URL."
-        )
-        raise ConfigurationError(message)
-    try:
-        fits = port_fits(urlsplit(f"postgresql://{rest}").netloc)
-    except ValueError:
-        fits = False
-    if not fits:
-        message = (
-            f"The database URL {shown(url)!r} cannot be read. Write #, /, ?, @ and : in its password as %23, %2F, "
-            "%3F, %40 and %3A."
-        )
-        raise ConfigurationError(message)
-    return f"postgresql://{rest}"
 
 
 class Database:

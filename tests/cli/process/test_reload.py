@@ -190,6 +190,20 @@ async def test_without_the_extra_the_pip_line_is_printed(cli: Cli) -> None:
         assert "rowlock: watchfiles is not installed. Install it with: pip install 'rowlock[reload]'\n" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--app", "tasks", "--app takes module:attribute, such as tasks:app; got 'tasks'. Did you mean tasks:app?"),
+        ("--database-url", "here", "Expected a database URL like postgresql://user@host/name, got 'here'."),
+    ],
+)
+async def test_an_option_that_no_edit_can_mend_ends_the_session(cli: Cli, option: str, value: str, said: str) -> None:
+    for verb in (["worker", "--reload"], ["dev"]):
+        app = [] if option == "--app" else ["--app", "tasks:app"]
+        answer = await cli(*verb, *app, option, value)
+        assert (answer.code, said in answer.err, "waiting for a change" in answer.err) == (2, True, False)
+
+
 async def test_a_reload_folder_that_is_none_is_refused(cli: Cli) -> None:
     answer = await cli("worker", "--app", "tasks:app", "--reload", "--reload-dir", "nowhere")
     assert answer.code == 2

@@ -40,7 +40,7 @@ async def test_a_cause_is_opened_retried_and_muted(visit: Callable[..., Any], wo
     await window.is_accessible()
     await cause.click()
     await window.sees(window.page.get_by_role("heading", level=1, name="ValueError: out of paper"))
-    await window.sees(window.text("frame of a library"))
+    await window.sees(window.page.locator("strong").get_by_text("explode", exact=True))
     await window.is_accessible()
     await window.button("Retry its failed jobs").click()
     await window.sees(window.text("3 jobs can take this order."))

@@ -184,7 +184,7 @@ async def grant_role(desk: CurrentDesk, role: RoleName, new: NewGrant) -> RoleAn
 @routes.delete(
     "/roles/{role}/grants/{subject:path}",
     needs=Permission.TOKENS_MANAGE,
-    problems=("role-not-found", "invalid-transition"),
+    problems=("role-not-found", "conflict"),
 )
 async def revoke_role(desk: CurrentDesk, role: RoleName, subject: GrantedSubject) -> RoleAnswer:
     """Take a role away from a subject; what their identity provider gives stays. The role as it is then."""

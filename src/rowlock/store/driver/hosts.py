@@ -47,11 +47,3 @@ class Hosts:
     def pass_on(self) -> None:
         """Try the next host first from now on."""
         self._first += 1
-
-
-def port_fits(netloc: str) -> bool:
-    """Whether every host's port is one. netloc: the part of a URL between // and the path."""
-    try:
-        return all(urlsplit(f"postgresql://{host}").port != 0 for host in netloc.rpartition("@")[2].split(","))
-    except ValueError:
-        return False

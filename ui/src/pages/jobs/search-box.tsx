@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useId, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { ApiProblem } from "../../api/problem";
 import { searchQueries, type Suggestion } from "../../api/search";
 import { useSettled } from "../../hooks/use-settled";
@@ -39,10 +40,13 @@ export function SearchBox({ search, onSearch, error, focus = false }: SearchBoxP
   const offered = useSuggestions(text, caret, open);
   const take = (choice: OfferedText) => {
     const next = replaced(text, choice);
-    setText(next.search);
-    setCaret(next.caret);
-    setChosen(-1);
-    requestAnimationFrame(() => input.current?.setSelectionRange(next.caret, next.caret));
+    // At once: a later caret would land amid what a quick typist has written by then.
+    flushSync(() => {
+      setText(next.search);
+      setCaret(next.caret);
+      setChosen(-1);
+    });
+    input.current?.setSelectionRange(next.caret, next.caret);
   };
   const press = (event: React.KeyboardEvent) => {
     const shown = open && offered.length > 0;

@@ -44,7 +44,7 @@ export const workflows = {
   attempts: (attempt: string, most: string) => `${attempt} of ${most}`,
   started: "Started",
   waits: "Waits for",
-  times: "From creation to end",
+  times: "Waited and ran",
   ran: "Ran for",
   signal: "Waits for signal",
   undo: "Undone by",

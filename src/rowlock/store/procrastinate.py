@@ -32,7 +32,7 @@ class ProcrastinateJob(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingTask:
+class TaskBacklog:
     """Jobs of one task in one queue that wait (`todo`) or run (`doing`)."""
 
     task_name: str
@@ -67,9 +67,9 @@ class ProcrastinateTable:
         """Let the triggers of the table find their own tables, in the open transaction."""
         await self.session.fetch("procrastinate_path", source=self.source)
 
-    async def backlog(self) -> list[WaitingTask]:
+    async def backlog(self) -> list[TaskBacklog]:
         """What waits and what runs."""
-        return [WaitingTask(*row.values()) for row in await self._fetch("procrastinate_backlog")]
+        return [TaskBacklog(*row.values()) for row in await self._fetch("procrastinate_backlog")]
 
     async def waiting(self, after: int, n: int) -> list[ProcrastinateJob]:
         """The next n waiting jobs, by id."""

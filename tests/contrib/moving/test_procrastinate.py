@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,22 @@ def test_options_of_configure_reach_the_job(rowlock: Rowlock, app: App) -> None:
     assert job.run_after == LATER
     soon = rowlock.sync.jobs.get(add.configure(queueing_lock="three", schedule_in={"minutes": 5}).defer())
     assert timedelta(minutes=4) < soon.run_after - soon.created_at <= timedelta(minutes=5, seconds=1)
+
+
+def test_a_queueing_lock_is_free_once_its_job_runs(rowlock: Rowlock, app: App) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    @app.task(name="slow", queueing_lock="one")
+    def slow() -> None:
+        started.set()
+        release.wait(PATIENCE)
+
+    first = slow.defer()
+    with working(rowlock):
+        assert started.wait(PATIENCE)
+        second = slow.defer()
+        release.set()
+        assert [ended(rowlock, number).state for number in (first, second)] == [State.COMPLETED, State.COMPLETED]
 
 
 def test_a_task_sees_its_job_in_procrastinates_words(rowlock: Rowlock, app: App) -> None:

@@ -144,6 +144,22 @@ async def test_a_running_job_and_one_that_is_being_fetched_are_left(here: Old, n
     assert await here.statuses() == ["doing", "todo", "cancelled"]
 
 
+async def test_only_a_job_that_still_waits_is_taken(here: Old, new: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the table and the take a worker begins one of the jobs."""
+    await here.mail.defer_async(name="begun")
+    await here.mail.defer_async(name="waiting")
+    take = ProcrastinateTable.take
+
+    async def late(table: ProcrastinateTable, ids: Any, *, parked: bool) -> Any:  # noqa: ANN401 - as take()
+        await here.rows("UPDATE procrastinate_jobs SET status = 'doing' WHERE id = 1")
+        return await take(table, ids, parked=parked)
+
+    monkeypatch.setattr(ProcrastinateTable, "take", late)
+    report = await in_time(ProcrastinateMove(new.rowlock).run())
+    assert [job.id for job in report.left] == [1]
+    assert (await here.statuses(), await new.waiting()) == (["doing", "cancelled"], [{"name": "waiting"}])
+
+
 async def test_a_job_that_rowlock_refuses_waits_there_again(here: Old, new: New) -> None:
     await here.mail.configure(queueing_lock="daily").defer_async(name="there")
     number = await new.mail.configure(queueing_lock="daily", schedule_at=LATER).defer_async(name="here")

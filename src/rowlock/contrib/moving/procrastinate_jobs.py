@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from rowlock.app import Rowlock
-    from rowlock.store.procrastinate import WaitingTask, ProcrastinateJob
+    from rowlock.store.procrastinate import ProcrastinateJob, TaskBacklog
     from rowlock.tasks import BaseTask
 
 _BATCH: Final = 500
@@ -226,7 +226,7 @@ class ProcrastinateMove:
         )
 
 
-def _unknown(backlog: Sequence[WaitingTask]) -> UnknownKind:
+def _unknown(backlog: Sequence[TaskBacklog]) -> UnknownKind:
     jobs: Counter[str] = Counter()
     for each in backlog:
         jobs[each.task_name] += each.jobs

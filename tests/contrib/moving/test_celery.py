@@ -295,6 +295,7 @@ def test_a_step_that_fails_is_named_at_the_end_of_its_chain(rowlock: Rowlock, ta
         broken = chain(tasks.refused.si(), tasks.add.si(1, 2)).delay()
         with pytest.raises(WorkflowFailed, match="never"):
             broken.get(timeout=PATIENCE)
+        assert broken.state == "REVOKED"
         parts = group(tasks.refused.si(), tasks.add.si(1, 2)).delay()
         with pytest.raises(WorkflowFailed, match="never"):
             parts.get(timeout=PATIENCE)

@@ -12,6 +12,7 @@ export type Role = Schema["RoleAnswer"];
 export type Token = Schema["TokenAnswer"];
 export type NewToken = Schema["NewToken"];
 export type NewTokenAnswer = Schema["NewTokenAnswer"];
+export type RetentionRule = Schema["RetentionAnswer"];
 export type AuditEntry = Schema["AuditEntryAnswer"];
 export type Readiness = Schema["ReadyAnswer"];
 export type DeployReadiness = paths["/readyz/deploy"]["get"]["responses"][200]["content"]["application/json"];
@@ -86,6 +87,11 @@ export const systemQueries = {
       queryKey: ["system", "roles"],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/roles", { signal })),
     }),
+  retention: () =>
+    queryOptions({
+      queryKey: ["system", "retention"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/retention", { signal })),
+    }),
   audit: (search: AuditSearch) =>
     infiniteQueryOptions({
       queryKey: ["system", "audit", search],
@@ -111,6 +117,13 @@ export const grantRole = (role: string, subject: string): Promise<Role> =>
 
 export const revokeRole = (role: string, subject: string): Promise<Role> =>
   bodyOf(client.DELETE("/api/v1/roles/{role}/grants/{subject}", { params: { path: { role, subject } } }));
+
+/** keep: seconds, or a text such as 30d. state: a final one, or * for all. */
+export const setRetention = (kind: string, state: string, keep: string): Promise<RetentionRule> =>
+  bodyOf(client.PATCH("/api/v1/retention/{kind}", { params: { path: { kind }, query: { state } }, body: { keep } }));
+
+export const resetRetention = (kind: string, state: string): Promise<Schema["RetentionResetAnswer"]> =>
+  bodyOf(client.DELETE("/api/v1/retention/{kind}", { params: { path: { kind }, query: { state } } }));
 
 /** overlap: how long the old secret stays valid. */
 export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>

@@ -32,7 +32,7 @@ ACTIONS: Final[dict[str, dict[str, str]]] = {
         "keys": "pages/test_jobs.py::test_keys_move_select_and_open",
     },
     "job": {
-        "why it is not running; approve, cancel, retry": "pages/test_job.py::test_a_waiting_job_says_why_and_takes_orders",
+        "why; approve, cancel, retry": "pages/test_job.py::test_a_waiting_job_says_why_and_takes_orders",
         "folded traceback": "pages/test_job.py::test_a_failed_job_shows_its_error_folded_to_own_frames",
         "compare attempts": "pages/test_job.py::test_two_attempts_are_compared",
         "compare jobs": "pages/test_job.py::test_jobs_are_compared_and_related_ones_found",
@@ -47,7 +47,7 @@ ACTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "new-job": {
         "form of the schema": "pages/test_new_job.py::test_a_job_is_enqueued_from_a_form",
-        "run again with other arguments": "pages/test_new_job.py::test_a_copy_begins_with_the_arguments_of_the_other_job",
+        "again with other arguments": "pages/test_new_job.py::test_a_copy_begins_with_the_arguments_of_the_other_job",
     },
     "approvals": {
         "diff to the last run": "pages/test_approvals.py::test_a_decision_is_made_beside_the_last_run",
@@ -113,7 +113,7 @@ ACTIONS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def tests_of(path: str) -> set[str]:
+def names_in(path: str) -> set[str]:
     tree = ast.parse((HERE / path).read_text(encoding="utf-8"))
     return {each.name for each in tree.body if isinstance(each, ast.AsyncFunctionDef)}
 
@@ -126,4 +126,4 @@ def test_every_page_is_in_the_table() -> None:
 def test_every_action_has_a_test_in_a_browser(page: str) -> None:
     for action, named in ACTIONS[page].items():
         path, _, name = named.partition("::")
-        assert name in tests_of(path), (action, named)
+        assert name in names_in(path), (action, named)

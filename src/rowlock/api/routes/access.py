@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib import metadata
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Body as Content
 from fastapi import Path, Query, Request
@@ -17,6 +16,7 @@ from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
+from rowlock.api.routes.health import schema_version
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.access import (
     LogIn,
@@ -31,14 +31,10 @@ from rowlock.api.schemas.access import (
     TokensAnswer,
 )
 from rowlock.api.schemas.application import FeaturesAnswer, InstanceAnswer
-from rowlock.errors import RowlockError
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
-from rowlock.store.schema import migrate
 
 routes = Routes("access")
-_TIMEOUT: Final = 2.0
-"""Seconds in which the database says the version of its tables, or the answer does without."""
 LinkToken = Annotated[
     str, Query(max_length=200, description="Token that the server printed.", examples=["4f2c81d0-4f2c81d0-4f2c81d0"])
 ]
@@ -122,22 +118,12 @@ def _instance(settings: Settings) -> InstanceAnswer | None:
     return InstanceAnswer.model_validate({"name": settings.instance, "colour": settings.instance_colour})
 
 
-async def _schema_version(door: Door) -> int | None:
-    try:
-        async with asyncio.timeout(_TIMEOUT):
-            database = door.app.database()
-            async with database.connection() as connection:
-                return await migrate.version_of(connection, database.schema)
-    except (TimeoutError, RowlockError):
-        return None
-
-
 @routes.get("/features", needs=None)
 async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
     """What this API offers."""
     return FeaturesAnswer(
         version=metadata.version("rowlock"),
-        schema_version=await _schema_version(door),
+        schema_version=await schema_version(door),
         read_only=door.read_only,
         instance=_instance(door.app.settings),
         metrics=door.metrics is not None,

@@ -554,6 +554,14 @@ class Rowlock:
                 )
             return self._database
 
+    @property
+    def database_url(self) -> str:
+        """URL of the database, for engines and connections of the application's own; opens it like database().
+
+        It has the password of the embedded server, and of a database the one that its URL has.
+        """
+        return self.database().url
+
     def _reads(self) -> Database:
         """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""
         database = self.database()

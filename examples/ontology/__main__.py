@@ -33,7 +33,7 @@ async def run(port: int, seconds: float) -> None:
         token = secrets.token_hex(16)
         pods = range(port + 1, port + 1 + PODS)
         greeting = f"""
-  The application   http://127.0.0.1:{pods[0]}/jobs  (and ports {pods[1]} to {pods[-1]}: three pods, one queue)
+  The application   http://127.0.0.1:{pods[0]}/jobs  (three pods, one queue: {pods[0]} to {pods[-1]})
   The dashboard     http://127.0.0.1:{port}/api/v1/auth/local?token={token}
 
   Ctrl-C ends it."""
@@ -64,7 +64,8 @@ def programs(port: int, pods: range, database_url: str, token: str, seconds: flo
 def gunicorn(port: int) -> tuple[str, ...]:
     """A pod: one process, in which requests are answered in threads and one job runs."""
     bind, factory = f"127.0.0.1:{port}", "examples.ontology.web:create_app()"
-    return ("-m", "gunicorn", "--bind", bind, "--threads", "8", "--graceful-timeout", "35", factory)
+    options = ("--threads", "8", "--graceful-timeout", "35", "--no-control-socket")
+    return ("-m", "gunicorn", "--bind", bind, *options, factory)
 
 
 if __name__ == "__main__":

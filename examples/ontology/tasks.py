@@ -19,7 +19,7 @@ MAX_JOB_ATTEMPTS: Final = 3
 MAX_JOB_AGE: Final = "24h"
 """After this time a job is ended, whether it waits or runs."""
 LANE: Final = "generator"
-PATIENT: Final = Retry(attempts=MAX_JOB_ATTEMPTS, minimum="5s", multiplier=2, on=(OSError,))
+PATIENT: Final = Retry(attempts=MAX_JOB_ATTEMPTS, minimum="2s", multiplier=2, on=(OSError,))
 """The language model may be away for a moment; any other error would come again."""
 
 tasks = Rowlock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ pages = Blueprint("pages", __name__)
 
 def create_app() -> Flask:
     """The application that gunicorn serves, once per pod. DISABLE_TASK_MANAGER=true: without a worker."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     host = Flask(__name__)
     host.register_blueprint(pages)
     host.register_error_handler(ValidationError, _refused)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HeldModel:
-    """Answers as the stand-in does. A question whose text has a held word waits until that word is released."""
+    """Answers as the stand-in does. A question whose task or text has a held word waits until the word is released."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,7 +27,7 @@ class HeldModel:
         with self._changed:
             self.asked.append(question)
             self._waiting.append(question)
-            self._changed.wait_for(lambda: not any(word in question.text for word in self._held))
+            self._changed.wait_for(lambda: not any(_has(question, word) for word in self._held))
             self._waiting.remove(question)
             if self.broken:
                 raise ConnectionResetError
@@ -45,7 +45,11 @@ class HeldModel:
 
     def waiting(self, word: str = "") -> list[Question]:
         with self._changed:
-            return [question for question in self._waiting if word in question.text]
+            return [question for question in self._waiting if _has(question, word)]
+
+
+def _has(question: Question, word: str) -> bool:
+    return word in f"{question.task} {question.text}"
 
 
 @contextlib.contextmanager

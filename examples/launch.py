@@ -89,8 +89,8 @@ async def _copy(program: Program, process: Process) -> None:
 async def _all_listen(programs: Sequence[Program]) -> None:
     async with asyncio.timeout(_START_SECONDS):
         for program in programs:
-            while not await _listens(program.port):
-                await asyncio.sleep(0.1)
+            while not await _listens(program.port):  # noqa: ASYNC110 - see below
+                await asyncio.sleep(0.1)  # another process has no event to wait for
 
 
 async def _listens(port: int) -> bool:

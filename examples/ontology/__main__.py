@@ -52,7 +52,9 @@ def programs(port: int, pods: range, database_url: str, token: str, seconds: flo
     serving = {**shared, "ROWLOCK_SERVE_TOKEN": token, "ROWLOCK_ALLOW_ORIGINS": origins}
     serve = ("-m", "rowlock", "serve", "--app", "examples.ontology.tasks:tasks", "--port", str(port))
     return [
-        Program("model", ("-m", "examples.ontology.language_model", "--port", str(model), "--seconds", str(seconds)), model),
+        Program(
+            "model", ("-m", "examples.ontology.language_model", "--port", str(model), "--seconds", str(seconds)), model
+        ),
         Program("api", serve, port, serving),
         *(
             Program(f"pod-{number}", gunicorn(each), each, {**shared, "POD_NAME": f"pod-{number}"})

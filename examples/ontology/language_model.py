@@ -54,7 +54,9 @@ def stand_in(question: Question) -> list[str]:
             return sorted(set(_WORD.findall(question.text)))
         case "relations":
             sentences = [sorted(set(_WORD.findall(part))) for part in _SENTENCE.findall(question.text)]
-            return sorted({f"{one} - {other}" for found in sentences for one in found for other in found if one < other})
+            return sorted(
+                {f"{one} - {other}" for found in sentences for one in found for other in found if one < other}
+            )
         case _:
             return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from datetime import datetime
+from datetime import datetime  # noqa: TC003 - SQLAlchemy reads the annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import DateTime, create_engine, func, make_url

@@ -402,7 +402,7 @@ class Rowlock:
         executor        "loop" for coroutines, "thread" for functions (the defaults), "process" for a child process
         memory          the most memory an attempt in a child process may use, for example "512MB"
         expires_in      a job expires if it has not started so long after its earliest start
-        max_age         a job ends, waiting or running, so long after its enqueue
+        max_age         a job ends as failed, waiting or running, so long after its enqueue
         on_worker_lost  when the worker dies: "retry" the job, "fail" it, or "hold" it for a person
         approval        True or Approval(…): jobs wait for approval before they run
         gate            the concurrency key, or Gate(key, limit); a function makes it of the arguments

@@ -1,14 +1,16 @@
-"""The pages of docs/examples map every behaviour of a source design to a place that exists; each example is complete."""
+"""Pages of docs/examples map every behaviour of a design to a place that exists; each example is complete."""
 
 from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.docs.named_places import ROOT, names
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXAMPLES: Final = sorted(file.parent.name for file in (ROOT / "examples").glob("*/__main__.py"))
 SECTION: Final = re.compile(r"^## (.+): (\d+) sentences?$", re.MULTILINE)

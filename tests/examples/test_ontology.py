@@ -35,6 +35,7 @@ ROOT: Final = Path(__file__).parents[2]
 LANE: Final = "generator:kinds=ontology.generate|ontology.harness,slots=1,order=strict,poll_interval=500ms"
 SILENT: Final = f"{LANE},heartbeat_timeout=2s"
 """Pods that are silent for two seconds are lost, instead of thirty."""
+LINK: Final = re.compile(r"http://127\.0\.0\.1:\d+/(?:jobs|api/v1/auth/local\S+)")
 IN_TIME: Final = PATIENCE * 1000
 """Milliseconds that a page may take on a busy machine."""
 
@@ -189,7 +190,7 @@ async def test_three_pods_share_one_queue_oldest_first_with_one_job_each(
     assert [each["attempt_count"] for each in done] == [1] * 7
     runs = [question.run for question in deployment.model.asked if question.task == "relations"]
     assert sorted(runs) == sorted(f"{job}/1" for job in jobs if job != jobs[5])
-    proved("seven jobs of two kinds ran once each, in the order of their submission, over three pods with one slot each")
+    proved("seven jobs of two kinds ran once each over three pods with one slot each, in the order of their submission")
 
 
 async def test_a_pod_without_task_manager_answers_and_runs_nothing(deployment: Deployment, proved: Proved) -> None:
@@ -357,7 +358,7 @@ async def test_one_command_runs_it_and_a_person_sees_it_work(
             assert line, said.decode()
             said += line
         listening = asyncio.create_task(process.stdout.read())
-        application, dashboard = re.findall(r"http://127\.0\.0\.1:\d+/(?:jobs|api/v1/auth/local\S+)", said.decode())[-2:]
+        application, dashboard = LINK.findall(said.decode())[-2:]
         page = await browser.new_page()
         await page.goto(application)
         await page.get_by_role("button", name="Submit").click()

@@ -106,7 +106,7 @@ class Store:
 
     async def worker(self, name: str = "w") -> int:
         about = {"name": name, "host": "h", "pid": 1, "version": "0", "lanes": None, "kinds": ["k"]}
-        row = await self.one("register_worker", **about, slots=None, supervisor=None)
+        row = await self.one("register_worker", **about, slots=None, supervisor=None, carriers=None)
         return int(row["id"])
 
     async def silence(self, worker: int, seconds: float = 3600) -> None:

@@ -117,6 +117,9 @@ TESTED_ELSEWHERE: Final = {
     "contrib/django/test_migrations.py": "contrib/django/schema_step contrib/django/migrations/*",
     "contrib/django/test_tasks.py": "contrib/django/task_framework",
     "contrib/django/test_application.py": "store/callers/django",
+    "contrib/moving/test_celery.py": "contrib/moving/celery_canvas contrib/moving/celery_results"
+    " contrib/moving/celery_running",
+    "contrib/moving/test_procrastinate_jobs.py": "store/procrastinate",
     "upkeep/test_duties.py": "upkeep/duty upkeep/duty_runner upkeep/expire upkeep/repair upkeep/rescue",
 }
 """Tests, and the modules without a test at their own path that they drive; *: a whole folder of declarations."""
@@ -130,8 +133,8 @@ LARGER: Final = {
     "cli/commands": 30,  # one subject a file
     "contrib/django/migrations": 99,  # one step of the schema a file
 }
-DOORS: Final = ("api", "cli", "web", "contrib/django")
-"""Their shapes, routes, commands and models are named after what they show."""
+DOORS: Final = ("api", "cli", "web", "contrib/django", "contrib/moving")
+"""Their shapes, routes, commands and models are named after what they show, or stand for in another package."""
 
 
 def modules() -> list[str]:

@@ -47,8 +47,9 @@ class Peer(Driver):
 
     async def enqueue_many(self, jobs: int) -> None:
         """Batches."""
+        item: dict[str, Any] = {"number": -1}
         for done in range(0, jobs, _BATCH):
-            await self._noop.batch_defer_async(*[{"number": -1}] * min(_BATCH, jobs - done))
+            await self._noop.batch_defer_async(*[item] * min(_BATCH, jobs - done))
 
     async def work(self) -> None:
         """History is kept, as by default."""

@@ -581,6 +581,8 @@ class Rowlock:
         self._embedded = embedded.start(Path(self.settings.data_dir))
         url = self._embedded.url
         logger.warning("no ROWLOCK_DATABASE_URL: using the embedded PostgreSQL in %s", self._embedded.directory)
+        if self._embedded.warning:
+            logger.warning("%s", self._embedded.warning)
         # Blocking on purpose: nothing can be done before the tables are there, and only this development mode waits.
         in_thread(lambda: asyncio.run(migrate.upgrade(url, self.settings.schema)))
         return url
@@ -731,6 +733,7 @@ class Rowlock:
             origin,
             alone=tested and not claims,
             supervisor=supervisor,
+            carriers=None if tested else self._routes.stored,
         )
         database, outbox = self.database(), self._outbox()
         # A process that runs what a carrier brings is a worker like any other, upkeep included.
@@ -767,7 +770,8 @@ class Rowlock:
             return None
         from rowlock.delivery.outbox import Outbox
 
-        return Outbox(self.database, self._routes, self.handlers)
+        # Deliveries of webhooks are jobs, too: a carrier that brings every job has to bring them.
+        return Outbox(self.database, self._routes, self._worker_handlers)
 
     def _webhook_rules(self) -> WebhookRules:
         from rowlock.model.webhook_rules import WebhookRules

@@ -272,6 +272,10 @@ class BaseTask(BoundTask[P, R]):
         """The kind's name."""
         return self._handler.name
 
+    def handle(self, job_id: int | str) -> Enqueued[R]:
+        """The handle of a job of this kind that was enqueued before, by its id; nothing is read."""
+        return Enqueued(ids.parse(job_id), "kept", self._services)
+
     async def submit(self, args: Args, options: Options, connection: object | None) -> Enqueued[R]:
         """Enqueue with decoded JSON: a list holds positional arguments, a mapping arguments by name."""
         positional, named = self._call(args)

@@ -20,6 +20,7 @@ from rowlock import Rowlock
 from rowlock.api.server import BackgroundServer
 from rowlock.model import token_text
 from rowlock.settings import Settings
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +51,8 @@ async def test_it_serves_and_leaves_when_told(cli: Cli) -> None:
         told = {family.name: family for family in text_string_to_metric_families(metrics.text)}
         assert [sample.value for sample in told["rowlock_up"].samples] == [1]
         assert {(sample.labels["state"], sample.value) for sample in told["rowlock_jobs"].samples} >= {("queued", 1)}
-        assert (await client.get("/features")).json()["metrics"] is True
+        features = (await client.get("/features")).json()
+        assert (features["metrics"], features["schema_version"]) == (True, migrate.newest())
         port = str(client.base_url.port)
         taken = await cli("serve", "--app", "tasks:app", "--port", port)
         assert (taken.code, taken.out) == (2, "")

@@ -33,7 +33,7 @@ SUBJECTS = {
     "pending job": (["approvals", "ls"], "GET /jobs/{job_id}"),
     "approval rule": (["approvals", "rule", "ls"], "POST /approvals/rules"),
     "bulk order": (["jobs", "cancel", "--search", "kind:none"], "GET /operations/{operation_id}"),
-    "lane": (["lanes", "ls"], "GET /admin/workers/lanes/{name}"),
+    "lane": (["lanes", "ls"], "GET /admin/workers/lanes"),
     "status": (["workers", "status"], "GET /admin/workers/status"),
     "overview": (["stats"], "GET /stats/overview"),
     "gate": (["limits", "show", "door"], "GET /limits/gates/{key}"),
@@ -54,7 +54,6 @@ MORE = {
     "one job": {"attempts", "acts"},  # GET /jobs/{id}/attempts is asked for separately over REST
     "submitted job": {"what"},  # created, kept or replaced; REST says it with its status and `deduplicated`
     "pending job": {"approval"},  # GET /jobs/{id}/approval is asked for separately over REST
-    "lane": {"running"},  # REST has it in /admin/workers/status
     "overview": {"throughput", "backlog", "failures", "tenants", "slow", "references"},  # a request each over REST
     "gate": {"what"},  # one list of gates and rates
     "rate": {"what"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pytest
 from tests.api.conftest import declare, make_rest, rest, running
@@ -16,7 +16,7 @@ from rowlock import Rowlock
 from rowlock.api.dashboard import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from playwright.async_api import Browser, ConsoleMessage, Locator, Page
     from tests.api.conftest import Rest
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["browser", "make_rest", "rest"]  # fixtures of the API's and the browser's tests
 
 AXE: Final = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
-THEMES: Final = ("light", "dark")
+Theme: TypeAlias = Literal["light", "dark"]
+THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 IN_TIME: Final = PATIENCE * 1000
 """Milliseconds that a page may take on a busy machine."""
 CUT_HEADINGS: Final = """[...document.querySelectorAll("th")]
@@ -70,17 +71,25 @@ class Visit:
     def text(self, text: str) -> Locator:
         return self.page.get_by_text(text)
 
-    async def is_accessible(self) -> None:
-        """No violation in either theme, nothing wider than the window, and no fault so far."""
+    async def wears(self, theme: Theme) -> None:
+        """Show the pages in this theme, without motion."""
+        await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+
+    async def is_accessible(self, themes: Sequence[Theme] = THEMES) -> None:
+        """No violation in these themes, and no fault so far."""
         await self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        for theme in THEMES:
-            await self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        for theme in themes:
+            await self.wears(theme)
             # Colours change within a moment, and half-way they contrast with nothing.
             await self.page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
             found: dict[str, Any] = await self.page.evaluate(
                 "axe.run(document, {rules: {'target-size': {enabled: true}}, resultTypes: ['violations']})"
             )
-            told = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]]
+            told = [
+                (each["id"], node["html"][:200], node["failureSummary"])
+                for each in found["violations"]
+                for node in each["nodes"]
+            ]
             assert told == [], theme
         assert self.faults == []
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 from arq.connections import RedisSettings
+from tests.delivery.brokers import silent_server
+from tests.waiting import in_time, until
 
 from rowlock import Rowlock
 from rowlock.delivery.arq import ArqDelivery
@@ -41,3 +44,20 @@ def test_a_missing_extra_is_named_with_the_line_that_installs_it(extra: str) -> 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert f"pip install 'rowlock[{extra}]'" in done.stderr
     assert "MissingExtra" in done.stderr
+
+
+async def test_a_redis_that_never_answered_is_asked_again_when_it_is_well() -> None:
+    async with silent_server() as port:
+        delivery = ArqDelivery(RedisSettings(port=port))
+        delivery._open_within = 0.1
+        first = asyncio.create_task(delivery.enqueue("work", {"job_id": "1"}))
+        with pytest.raises(TimeoutError):
+            await in_time(first)
+        opening = delivery._pools[asyncio.get_running_loop()]
+        delivery._open_within = 60
+        again = asyncio.create_task(delivery.enqueue("work", {"job_id": "1"}))
+        await until(lambda: delivery._pools[asyncio.get_running_loop()] is not opening)
+        again.cancel()
+        await in_time(delivery.close())
+    with pytest.raises(asyncio.CancelledError):
+        await again

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 from celery import Celery
+from tests.delivery.brokers import silent_server
+from tests.waiting import in_time, until
 
 from rowlock import Rowlock
 from rowlock.delivery.backend import TASK
@@ -44,3 +49,19 @@ async def test_messages_go_to_the_queue_of_their_lane() -> None:
     with queue.connection_for_read() as connection:
         taken = {name: connection.SimpleQueue(name).get(block=False).payload[0] for name in ("all", "few")}
     assert taken == {"all": ["1"], "few": ["2"]}
+
+
+async def test_a_broker_that_hangs_keeps_few_threads_and_none_of_the_event_loops() -> None:
+    async with silent_server() as port:
+        delivery = CeleryDelivery(Celery("test", broker=f"redis://127.0.0.1:{port}/0"))
+        refused = 0
+        for _ in range(40):
+            try:
+                await asyncio.wait_for(delivery.enqueue("work", {"job_id": "1"}), 0.05)
+            except TimeoutError as error:
+                refused += "earlier calls still wait for its broker" in str(error)
+        assert refused == 36
+        waiting = [thread for thread in threading.enumerate() if thread.name == "rowlock-celery"]
+        assert (len(waiting), all(thread.daemon for thread in waiting)) == (4, True)
+        assert await in_time(asyncio.to_thread(lambda: 7)) == 7
+    await until(lambda: not any(thread.name == "rowlock-celery" for thread in threading.enumerate()))

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from tests.waiting import eventually, until
+from tests.webhook_receiver import LOOPBACK, receiving
 from typing_extensions import override
 
 from rowlock import Lane, Retry, Rowlock, State
 from rowlock.delivery.backend import Delivery
+from rowlock.desk.doctor import Doctor
+from rowlock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -351,3 +354,42 @@ async def test_a_worker_with_carriers_does_their_upkeep(
     async with app.worker():
         await until(lambda: broker.sent == 1)
     assert await sql.fetchval("SELECT count(*) FROM duties WHERE name LIKE 'deliver %'") == 1
+
+
+async def test_a_carrier_of_every_job_brings_webhooks_too(database_url: str, broker: Broker) -> None:
+    settings = Settings(database_url=database_url, webhook_networks=LOOPBACK, webhook_http=True)
+    app = Rowlock(settings=settings, delivery=broker)
+
+    @app.job
+    async def work() -> None: ...
+
+    async with receiving() as receiver, app.worker():
+        await app.webhooks.add(receiver.url)
+        job = await work.enqueue()
+        await settle(app)
+        await app.run_delivered(job.id)
+        await until(lambda: len(broker.kept) == 2)
+        _, delivery = broker.kept.values()
+        assert (await app.jobs.explain(delivery)).codes[0] == "delivered"
+        await app.run_delivered(delivery)
+        (message,) = await receiver.received()
+        assert message.data["id"] == job.public_id
+    await app.close()
+
+
+@pytest.mark.parametrize("process", ["a worker", "upkeep only", "a receiver"])
+async def test_processes_behind_a_carrier_say_so_and_the_doctor_asks_for_no_worker(app: Rowlock, process: str) -> None:
+    job = await app.tasks["work"].enqueue(1)
+    await settle(app)
+    worker = app.make_worker(claims=process == "a worker", upkeep_only=process == "upkeep only")
+    await worker.start()
+    try:
+        (view,) = await app.workers.list()
+        assert view.carrier_of("work", "default") == "broker"
+        assert (await app.jobs.explain(job.id)).codes == ["delivered"]
+        found = await Doctor(app.database(), app.settings, sorted(app.handlers)).examine()
+        assert [
+            each.says for each in found if each.check in ("workers", "lanes", "kinds") and each.verdict != "ok"
+        ] == []
+    finally:
+        await worker.stop()

@@ -38,6 +38,7 @@ class Desk:
         lanes: list[str] | None = None,
         kinds: tuple[str, ...] = ("k",),
         slots: dict[str, int] | None = None,
+        carriers: dict[str, dict[str, str | None]] | None = None,
     ) -> int:
         """The row of a worker that beat just now."""
         row = await self.store.one(
@@ -50,6 +51,7 @@ class Desk:
             kinds=list(kinds),
             slots=None if slots is None else json.dumps(slots),
             supervisor=None,
+            carriers=None if carriers is None else json.dumps(carriers),
         )
         return int(row["id"])
 

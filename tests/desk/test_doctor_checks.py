@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,25 @@ def test_all_well_is_one_line_each() -> None:
     well = status(worker(), lanes=(lane(),))
     found = [*doctor_checks.workers(well), *doctor_checks.lanes(well), *doctor_checks.kinds(well, [], ["greet"])]
     assert [finding.verdict for finding in [*found, *doctor_checks.stalls([])]] == ["ok"] * 4
+
+
+@pytest.mark.parametrize(
+    ("carriers", "warned"),
+    [
+        ({"kinds": {}, "lanes": {"*": "arq"}}, False),
+        ({"kinds": {"greet": "arq"}, "lanes": {}}, False),
+        ({"kinds": {"greet": None}, "lanes": {"*": "arq"}}, True),
+        ({"kinds": {}, "lanes": {"back": "arq"}}, True),
+        (None, True),
+    ],
+)
+def test_a_lane_whose_jobs_a_carrier_brings_needs_no_worker(
+    carriers: dict[str, dict[str, str | None]] | None, warned: bool
+) -> None:
+    receiver = worker(lanes=[], kinds=["greet"], carriers=carriers)
+    load = replace(lane(workers=0, due=Count(3)), lane=Lane("front", kinds=("greet",)))
+    found = doctor_checks.lanes(status(receiver, lanes=(load,)))
+    assert [finding.verdict for finding in found] == ["warn" if warned else "ok"]
 
 
 async def test_jobs_that_report_nothing_are_found_by_their_lanes_own_measure(desk: Desk) -> None:

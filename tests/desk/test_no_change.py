@@ -24,6 +24,7 @@ TABLES = (
     "lanes",
     "gates",
     "rates",
+    "webhooks",
     "retention",
     "schedules",
     "roles",
@@ -69,6 +70,16 @@ CALLS: dict[str, Callable[[Desk, int], Awaitable[object]]] = {
     "lanes.create": lambda d, _: d.lanes.create("front"),
     "retention.set": lambda d, _: d.retention.set("*", "3d"),
     "retention.reset": lambda d, _: d.retention.reset("*"),
+    "webhooks.change": lambda d, _: d.webhooks.change(
+        1,
+        url="https://example.com/other",
+        kinds=["a", "b.*"],
+        states=["failed"],
+        include=["args"],
+        description="to the shop",
+        enabled=False,
+    ),
+    "webhooks.change that removes": lambda d, _: d.webhooks.change(1, include=[], description="", enabled=True),
     "limits.set_gate": lambda d, _: d.limits.set_gate("g", limit=4, fifo=True),
     "limits.set_rate": lambda d, _: d.limits.set_rate("r", "10/s"),
     "limits.pause": lambda d, _: d.limits.pause("r", until=LATER),
@@ -101,6 +112,7 @@ async def job(desk: Stage) -> int:
 
     await desk.app.lanes.create("front", kinds=["k"])
     await desk.worker("w")
+    await desk.app.webhooks.add("https://example.com/hooks", include=["result"], description="first")
     await desk.store.gate("g")
     await rate(desk.store, "r", Rate(1))
     await desk.app.schedules.create("s", "greet", every="1h", args={"name": "Ada"})

@@ -36,6 +36,17 @@ from rowlock.model.webhook_rules import WebhookRules
         "64:ff9b::a9fe:a9fe",
         "2002:7f00:1::",
         "2001:db8::1",
+        "2001:0:7f00:1::",
+        "192.0.0.192",
+        "::ffff:192.0.0.192",
+        "192.88.99.1",
+        "fec0::1",
+        "3fff::1",
+        "5f00::1",
+        "::127.0.0.1",
+        "64:ff9b:1::7f00:1",
+        "100.100.100.200",
+        "fd00:ec2::254",
     ],
 )
 def test_private_and_special_addresses_are_refused(address: str) -> None:

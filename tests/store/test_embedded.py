@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rowlock.errors import EmbeddedError, MissingExtra
+from rowlock.store.embedded import Embedded, keeper, start
 from rowlock.store.embedded import binaries as programs
 from rowlock.store.embedded import home as homes
-from rowlock.store.embedded import keeper, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -416,3 +416,53 @@ def test_programs_in_a_closed_folder_are_copied_for_the_servers_user(tmp_path: P
         assert programs.reachable(closed / original.parent.name / "bin", home) == copied
         answer = subprocess.run([copied / "initdb", "--version"], capture_output=True, check=True, **home.identity)
         assert b"18." in answer.stdout
+
+
+@pytest.fixture
+def as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of root's servers, as root sees it."""
+    monkeypatch.setattr(homes, "ROOT_HOMES", tmp_path / "servers")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path
+
+
+def test_roots_server_is_run_by_its_own_user_where_there_is_one(as_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        name: pwd.struct_passwd((name, "x", 1000 + n, 1000, "", "/", ""))
+        for n, name in enumerate(("rowlock", "postgres"))
+    }
+    monkeypatch.setattr(pwd, "getpwnam", known.__getitem__)
+    assert [homes.find(as_root).user, homes.find(as_root).is_shared] == [known.pop("rowlock"), False]
+    assert [homes.find(as_root).user, homes.find(as_root).is_shared] == [known.pop("postgres"), False]
+    known["nobody"] = pwd.struct_passwd(("nobody", "x", 65534, 65534, "", "/", ""))
+    assert [homes.find(as_root).user, homes.find(as_root).is_shared] == [known.pop("nobody"), True]
+    with pytest.raises(EmbeddedError, match="none of the users rowlock, postgres, nobody exists"):
+        homes.find(as_root)
+
+
+def test_the_owner_of_the_files_runs_the_server_whoever_was_added_since(
+    as_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = pwd.getpwnam("nobody") if ROOT else pwd.getpwuid(os.getuid())
+    added = pwd.struct_passwd(("rowlock", "x", 4711, 4711, "", "/", ""))
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: added)
+    assert homes.find(as_root).user == added
+    data = homes.find(as_root).data
+    data.mkdir(parents=True)
+    if ROOT:
+        os.chown(data, owner.pw_uid, owner.pw_gid)
+    assert homes.find(as_root).user == owner
+
+
+@pytest.mark.parametrize(
+    ("user", "started", "warned"), [("nobody", True, True), ("nobody", False, False), ("rowlock", True, False)]
+)
+def test_root_is_told_once_that_a_server_shares_its_user_with_other_programs(
+    tmp_path: Path, user: str, started: bool, warned: bool
+) -> None:
+    home = homes.Home(tmp_path, tmp_path, pwd.struct_passwd((user, "x", 4711, 4711, "", "/", "")))
+    held = Embedded("postgresql://", home, os.open(tmp_path, os.O_RDONLY), started=started)
+    said = held.warning
+    held.close()
+    assert (said is not None) == warned
+    assert said is None or f"chown -R rowlock {tmp_path / 'data'}" in said

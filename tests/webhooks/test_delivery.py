@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
 from pydantic import SecretStr
 from standardwebhooks import WebhookVerificationError
@@ -13,13 +15,13 @@ from tests.waiting import eventually
 from tests.webhook_receiver import LOOPBACK, Receiver, receiving
 
 from rowlock import Retry, Rowlock
-from rowlock.errors import ConfigurationError
+from rowlock.errors import ConfigurationError, DatabaseBusy, DatabaseUnreachable, WebhookFailed, WebhookRefused
 from rowlock.model import webhook as model
 from rowlock.settings import Settings
 from rowlock.webhooks import handler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Sequence
 
     from rowlock.model.job import Claim
     from rowlock.model.webhook import Webhook, WebhookDelivery
@@ -280,6 +282,57 @@ async def test_an_endpoint_that_fails_is_tried_again_with_the_same_message(stage
     assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
     second.verified_by(secret)
     assert (await stage.webhook()).health == "healthy"
+
+
+SPOILED = {
+    "held by another transaction": "SELECT 1 FROM {s}.webhooks FOR UPDATE",
+    "refused by a trigger": """
+        CREATE FUNCTION public.picky() RETURNS trigger LANGUAGE plpgsql
+        AS $$BEGIN RAISE EXCEPTION 'not this one'; END $$;
+        CREATE TRIGGER picky BEFORE UPDATE ON {s}.webhooks FOR EACH ROW EXECUTE FUNCTION public.picky();
+        COMMIT; BEGIN
+    """,
+}
+
+
+@pytest.mark.parametrize("fault", SPOILED)
+async def test_a_message_is_sent_once_although_its_webhooks_row_cannot_be_written(
+    stage: Stage, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await stage.add()
+    async with opened(stage.app.database().url) as other, other.connection.transaction():
+        await other.execute(SPOILED[fault])
+        async with stage.app.worker():
+            jobs = [await stage.build.enqueue(pages=n) for n in range(3)]
+            sent = await eventually(lambda: in_number(stage.deliveries("completed"), len(jobs)))
+            assert [one.job.attempt for one in sent] == [1] * len(jobs)
+            assert len(stage.receiver.messages) == len(jobs)
+            assert "could not be written down" in caplog.text
+            stage.receiver.answers = ["410 Gone"]
+            await stage.other.enqueue()
+            (left,) = await eventually(lambda: stage.deliveries("queued"))
+            assert left.error is not None
+            assert "the endpoint answered 410" in left.error, "the endpoint is to blame, not the row"
+
+
+async def in_number(found: Awaitable[Sequence[WebhookDelivery]], n: int) -> Sequence[WebhookDelivery]:
+    """The deliveries, if there are so many."""
+    every = await found
+    return every if len(every) == n else []
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (WebhookFailed("no answer"), True),
+        (DatabaseUnreachable("away"), True),
+        (DatabaseBusy("held", "55P03"), True),
+        (asyncpg.CannotConnectNowError("starting"), True),
+        (WebhookRefused("private"), False),
+    ],
+)
+def test_trouble_with_the_database_is_no_reason_to_give_a_message_up(error: Exception, again: bool) -> None:
+    assert (handler.RETRY.next_delay(1, error, random.Random(7)) is not None) == again  # noqa: S311 - no secret
 
 
 async def test_an_endpoint_may_say_when_to_come_back(stage: Stage) -> None:

@@ -6,7 +6,44 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
+_OF_JOBS: Final = "tests/cli/commands/test_jobs.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "the first job that is held ends an order for several",
+        "cli/commands/jobs.py",
+        "except (JobNotFound, WrongState, DatabaseBusy, WriteRefused) as error:",
+        "except (JobNotFound, WrongState, WriteRefused) as error:",
+        (f"{_OF_JOBS}an_order_for_a_job_that_is_held_says_by_whom_and_reaches_the_others",),
+    ),
+    Mutation(
+        "the first job that a trigger refuses ends an order for several",
+        "cli/commands/jobs.py",
+        "except (JobNotFound, WrongState, DatabaseBusy, WriteRefused) as error:",
+        "except (JobNotFound, WrongState, DatabaseBusy) as error:",
+        (f"{_OF_JOBS}an_order_for_a_job_that_a_trigger_refuses_says_so_and_reaches_the_others",),
+    ),
+    Mutation(
+        "a job's log writes lines of the worker's own",
+        "cli/screen/log_lines.py",
+        'text = text.replace("\\n", "\\n    ")',
+        "pass",
+        ("tests/cli/screen/test_log_lines.py::test_a_message_of_several_lines_does_not_pass_for_several_messages",),
+    ),
+    Mutation(
+        "workers status --json numbers jobs by their rows",
+        "cli/screen/records.py",
+        '        **members(value),\n        "id": value.public_id,\n        "worker_id"',
+        '        **members(value),\n        "worker_id"',
+        ("tests/cli/test_json.py::test_records_have_the_members_of_the_rest_answers[status]",),
+    ),
+    Mutation(
+        "lanes on the command line have no use",
+        "cli/commands/lanes.py",
+        "[records.lane_load(load) for load in loads]",
+        "[records.lane(load.lane) for load in loads]",
+        ("tests/cli/test_json.py::test_records_have_the_members_of_the_rest_answers[lane]",),
+    ),
     Mutation(
         "Ctrl-C is lost among the news",
         "cli/commands/top.py",

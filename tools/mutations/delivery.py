@@ -10,8 +10,83 @@ OUTBOX: Final = "delivery/outbox.py"
 SQL: Final = "store/sql/delivery.sql"
 OF_OUTBOX: Final = "tests/delivery/test_outbox.py::test_"
 OF_RUNNER: Final = "tests/flow/worker/test_job_runner.py::test_"
+_OF_EXPLAIN: Final = "tests/desk/explain/test_explain.py::test_"
+_VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "a broker that hangs takes a thread with every call",
+        "delivery/celery.py",
+        "        if not self._free.acquire(blocking=False):\n",
+        "        if False:\n",
+        ("tests/delivery/test_celery.py::test_a_broker_that_hangs_keeps_few_threads_and_none_of_the_event_loops",),
+    ),
+    Mutation(
+        "calls wait for ever for a Redis that never answered",
+        "delivery/arq.py",
+        "asyncio.wait_for(create_pool(replace(self.redis, conn_retries=0)), self._open_within)",
+        "asyncio.wait_for(create_pool(replace(self.redis, conn_retries=0)), None)",
+        ("tests/delivery/test_arq.py::test_a_redis_that_never_answered_is_asked_again_when_it_is_well",),
+    ),
+    Mutation(
+        "a carrier of every job leaves webhooks in the table",
+        "app.py",
+        "return Outbox(self.database, self._routes, self._worker_handlers)",
+        "return Outbox(self.database, self._routes, self.handlers)",
+        (f"{OF_OUTBOX}a_carrier_of_every_job_brings_webhooks_too",),
+    ),
+    Mutation(
+        "a process does not say which carriers bring its jobs",
+        "flow/worker/registration.py",
+        '"carriers": self._options.carriers,',
+        '"carriers": None,',
+        (f"{OF_OUTBOX}processes_behind_a_carrier_say_so_and_the_doctor_asks_for_no_worker",),
+    ),
+    Mutation(
+        "the doctor asks for workers where a carrier brings the jobs",
+        "desk/doctor_checks.py",
+        "not _is_carried(name, served.get(name, ()), live)",
+        "True",
+        ("tests/desk/test_doctor_checks.py::test_a_lane_whose_jobs_a_carrier_brings_needs_no_worker",),
+    ),
+    Mutation(
+        "explain believes a message about an earlier stay in the queue",
+        "desk/explain/facts.py",
+        'return early or bool(told["fence"] != self.job.fence or told["again_at"] <= self.now)',
+        "return False",
+        (f"{_OF_EXPLAIN}a_message_about_an_earlier_stay_or_that_is_too_old_stands_for_nothing",),
+    ),
+    Mutation(
+        "explain speaks of a carrier when workers claim the kind",
+        "desk/explain/facts.py",
+        "        if None in named:\n            return None\n",
+        "",
+        (f"{_OF_EXPLAIN}a_job_that_was_told_of_goes_by_its_lane_once_workers_claim_its_kind",),
+    ),
+    Mutation(
+        "explain speaks of messages before the limits that hold them back",
+        "desk/explain/reasons.py",
+        "    drained,\n    no_worker,\n",
+        "    drained,\n    carried,\n    no_worker,\n",
+        (f"{_VERDICTS}what_is_said_of_a_job_that_a_carrier_brings_comes_true[a lane at its cap]",),
+    ),
+    Mutation(
+        "explain asks for a worker until the first message is sent",
+        "desk/explain/facts.py",
+        "        return min(filter(None, named), default=told)\n",
+        "        return None if told is None else str(told)\n",
+        (
+            f"{_OF_EXPLAIN}a_job_that_no_carrier_was_told_of_yet_asks_for_no_worker",
+            f"{_VERDICTS}what_is_said_of_a_job_that_a_carrier_brings_comes_true[a broker that is away]",
+        ),
+    ),
+    Mutation(
+        "explain says nothing of a job that its lane is about to give up",
+        "desk/explain/silent_worker.py",
+        "facts.now - since < limit / 2:",
+        "facts.now - since < limit * 2:",
+        (f"{_OF_EXPLAIN}a_running_job_that_reports_nothing_is_told_when_its_lane_gives_it_up",),
+    ),
     Mutation(
         "a message stands for a job that was put off after it",
         SQL,

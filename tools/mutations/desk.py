@@ -23,7 +23,35 @@ OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
 
 _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
+_MANY_EXPLAINED: Final = "tests/desk/explain/test_repeated_reads.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "the list of lanes shows them unused",
+        "desk/current_load.py",
+        '        running=row["running"],\n        slots=row["slots"],\n',
+        '        running=0,\n        slots=row["slots"],\n',
+        ("tests/api/routes/test_lanes.py::test_lanes_are_listed_with_their_use",),
+    ),
+    Mutation(
+        "an order waits for a job in a guarded transaction as long as any call",
+        "desk/job_orders.py",
+        "return await database.fetch_briefly(name, ids=asked, **values), held",
+        "return await database.fetch(name, ids=asked, **values), held",
+        ("tests/desk/test_jobs.py::test_an_order_for_a_guarded_job_says_soon_who_holds_it",),
+        "many explanations take the rows of one job for another",
+        "desk/explain/repeated_reads.py",
+        'asked = f"{name} {sorted(values.items())!r}"',
+        "asked = name",
+        (f"{_MANY_EXPLAINED}a_statement_runs_again_only_for_other_values",),
+    ),
+    Mutation(
+        "any number of jobs is explained with one call",
+        "desk/jobs.py",
+        "if len(job_ids) > MOST_EXPLAINED:",
+        "if len(job_ids) > 1000 * MOST_EXPLAINED:",
+        (f"{_MANY_EXPLAINED}more_than_a_screen_of_jobs_is_refused",),
+    ),
     Mutation(
         "a repair writes back the rate from before an edit",
         "store/sql/rates.sql",

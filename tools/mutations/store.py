@@ -23,6 +23,20 @@ OF_ORDERS: Final = "tests/desk/test_jobs.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a user that was added later runs the server of another",
+        "store/embedded/home.py",
+        "if (owner := home.data.stat().st_uid) != 0:",
+        "if (owner := home.data.stat().st_uid) < 0:",
+        ("tests/store/test_embedded.py::test_the_owner_of_the_files_runs_the_server_whoever_was_added_since",),
+    ),
+    Mutation(
+        "root is not told that its server shares a user",
+        "store/embedded/__init__.py",
+        "if not self.started or not self._home.is_shared:",
+        "if True:",
+        ("tests/store/test_embedded.py::test_root_is_told_once_that_a_server_shares_its_user_with_other_programs",),
+    ),
+    Mutation(
         "a replaced job keeps its approval",
         "store/sql/enqueue.sql",
         "(o.approval <> 0 OR excluded.approval <> 0)",

@@ -14,6 +14,34 @@ WEBHOOKS: Final = migration("webhooks")
 
 MUTATIONS: Final = (
     Mutation(
+        "a delivery fails with the row of its webhook",
+        "webhooks/delivery.py",
+        "        except (RowlockError, *TRANSIENT) as error:\n",
+        "        except ZeroDivisionError as error:\n",
+        ("tests/webhooks/test_delivery.py::test_a_message_is_sent_once_although_its_webhooks_row_cannot_be_written",),
+    ),
+    Mutation(
+        "a message is given up while the database is away",
+        "webhooks/handler.py",
+        "never=(WebhookRefused,)",
+        "on=(WebhookRefused,)",
+        ("tests/webhooks/test_delivery.py::test_trouble_with_the_database_is_no_reason_to_give_a_message_up",),
+    ),
+    Mutation(
+        "webhooks reach the special networks of a site or cloud",
+        "model/webhook_rules.py",
+        "        and not any(one in network for network in _SPECIAL)\n",
+        "",
+        ("tests/model/test_webhook_rules.py::test_private_and_special_addresses_are_refused",),
+    ),
+    Mutation(
+        "a change of a webhook that changes nothing is audited",
+        "desk/webhooks.py",
+        "if not _differs(before, values):",
+        "if all(value is None for value in values.values()):",
+        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace[webhooks.change]",),
+    ),
+    Mutation(
         "a webhook is told of the jobs of other tenants",
         WEBHOOKS,
         " AND (w.tenant IS NULL OR w.tenant = j.tenant)",

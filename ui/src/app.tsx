@@ -6,13 +6,15 @@ import { prefix } from "./api/root";
 import { sessionQueries } from "./api/session";
 import { useMayRead } from "./hooks/use-session";
 import { LiveProvider } from "./live/use-live";
+import { Page } from "./parts/page";
 import { Forbidden, Loading } from "./parts/page-states";
 import { ToastProvider } from "./parts/toast";
-import { type PageRoute, ROUTES } from "./routes";
+import { NAVIGATION, type PageRoute, ROUTES } from "./routes";
 import { CrashBoundary } from "./shell/crash-boundary";
 import { Frame } from "./shell/frame";
 import { NotFound } from "./shell/not-found";
 import { SessionGate } from "./shell/session-gate";
+import { words } from "./words";
 
 /**
  * A 401 anywhere means that the session has ended: asking GET /me again brings the login page. Not for a caller whom the
@@ -51,7 +53,12 @@ function GuardedPage({ route }: { route: PageRoute }) {
   if (route.needs && !mayRead(route.needs)) {
     // People without the operators' pages begin with their own jobs.
     if (route.path === "/" && mayRead("jobs:read")) return <Redirect to="/jobs" replace />;
-    return <Forbidden permission={route.needs} />;
+    const entry = NAVIGATION.findLast(({ path }) => path !== "/" && route.path.startsWith(path));
+    return (
+      <Page title={entry?.label ?? words.shell.nav.overview}>
+        <Forbidden permission={route.needs} />
+      </Page>
+    );
   }
   return <route.page />;
 }

@@ -28,6 +28,7 @@ _GROUPS: Final = (
     "webhooks",
     "locks",
     "schema",
+    "move",
     "tokens",
     "roles",
     "audit",

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _NO_LIMIT: Final = 10 * 365 * 86_400
 """Seconds. Timeouts belong to Rowlock, which knows those of each kind; arq's own would cut jobs off after 5 minutes."""
+_OPEN_WITHIN: Final = 8.0
+"""Seconds for a connection and the first answer; shorter than the time that the outbox has for a batch."""
 
 
 class ArqDelivery(Delivery):
@@ -54,6 +56,7 @@ class ArqDelivery(Delivery):
             )
         self.redis = redis or RedisSettings()
         self.queue, self.queues = queue, dict(queues or {})
+        self._open_within = _OPEN_WITHIN
         self._reception: Reception | None = None
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[ArqRedis]]
         self._pools = weakref.WeakKeyDictionary()
@@ -135,13 +138,19 @@ class ArqDelivery(Delivery):
         loop = asyncio.get_running_loop()
         opening = self._pools.get(loop)
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
-            # Without arq's own retries: Rowlock tries again later, and says why.
-            opening = self._pools[loop] = loop.create_task(create_pool(replace(self.redis, conn_retries=0)))
+            # Without arq's own retries: Rowlock tries again later, and says why. With a limit: a Redis that accepts
+            # connections and never answers would keep every later call waiting for this one, also once it is well.
+            pool = asyncio.wait_for(create_pool(replace(self.redis, conn_retries=0)), self._open_within)
+            opening = self._pools[loop] = loop.create_task(pool)
+            opening.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller may have left
         return await asyncio.shield(opening)
 
     @override
     async def close(self) -> None:
         """Close the connections of the running event loop."""
         opening = self._pools.pop(asyncio.get_running_loop(), None)
+        if opening is not None and not opening.done():
+            opening.cancel()
+            await asyncio.wait({opening})
         if opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None:
             await opening.result().aclose()

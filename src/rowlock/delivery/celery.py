@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from typing_extensions import override
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_MOST_CALLS: Final = 4
+"""Calls of Celery's client at once; more are refused while a broker hangs."""
 
 
 class CeleryDelivery(Delivery):
@@ -53,6 +57,7 @@ class CeleryDelivery(Delivery):
                 f"CeleryDelivery takes a Celery application, Celery(broker=…); got {shown(celery)}."
             )
         self.celery, self._queue, self._queues = celery, queue, dict(queues or {})
+        self._threads = _Threads(_MOST_CALLS)
         self._task_name = TASK if name == "celery" else f"{TASK}.{name}"
 
     @override
@@ -77,12 +82,12 @@ class CeleryDelivery(Delivery):
     @override
     async def enqueue(self, job_type: str, payload: dict[str, Any], *, queue_name: str = "default") -> str | None:
         """Send one message; returns Celery's id of it."""
-        return await _in_thread(lambda: self._send([(payload["job_id"], queue_name)])[0])
+        return await self._threads.run(lambda: self._send([(payload["job_id"], queue_name)])[0])
 
     @override
     async def send(self, messages: Sequence[Message]) -> list[str | None]:
         """Send messages over one connection."""
-        return await _in_thread(lambda: self._send([(message.job_id, message.queue) for message in messages]))
+        return await self._threads.run(lambda: self._send([(message.job_id, message.queue) for message in messages]))
 
     def _send(self, messages: Sequence[tuple[str, str]]) -> list[str | None]:
         sent: list[str | None] = []
@@ -100,7 +105,7 @@ class CeleryDelivery(Delivery):
     @override
     async def get_job_metadata(self, backend_job_id: str) -> dict[str, Any] | None:
         """The state that Celery's result backend knows; None: it has no backend, or knows nothing."""
-        return await _in_thread(lambda: self._metadata(backend_job_id))
+        return await self._threads.run(lambda: self._metadata(backend_job_id))
 
     def _metadata(self, backend_job_id: str) -> dict[str, Any] | None:
         found = AsyncResult(backend_job_id, app=self.celery)
@@ -119,7 +124,7 @@ class CeleryDelivery(Delivery):
                 return found.result if found.state == "SUCCESS" else None
             return None
 
-        return await _in_thread(read)
+        return await self._threads.run(read)
 
     @override
     async def missing(self, backend_job_ids: Collection[str]) -> Collection[str]:
@@ -127,7 +132,7 @@ class CeleryDelivery(Delivery):
 
         A message is in its queue, or, until it is acknowledged, in the hash of those that a worker has fetched.
         """
-        return list(backend_job_ids) if await _in_thread(self._is_empty) else ()
+        return list(backend_job_ids) if await self._threads.run(self._is_empty) else ()
 
     def _is_empty(self) -> bool:
         with self.celery.connection_for_read() as connection:
@@ -140,11 +145,38 @@ class CeleryDelivery(Delivery):
             return not fetched and not any(channel._size(queue) for queue in queues)  # noqa: SLF001 - counts all priorities
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Celery's client blocks. While the interpreter shuts down no thread can be started, and only this loop waits."""
-    try:
-        return await asyncio.to_thread(work)
-    except RuntimeError as error:
-        if "shutdown" not in str(error):
-            raise
-        return work()
+class _Threads:
+    """Threads for Celery's client, which blocks. Threads of their own, and few: a broker that hangs keeps them.
+
+    The event loop's own threads would be missing where names are resolved, and the process would wait for them at its
+    end.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._free = most, threading.BoundedSemaphore(most)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What the work returns. TimeoutError: as many calls as there may be still wait for the broker."""
+        if not self._free.acquire(blocking=False):
+            raise TimeoutError(f"{self._most} earlier calls still wait for its broker")
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            threading.Thread(target=self._work, args=(work, answer), name="rowlock-celery", daemon=True).start()
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                self._free.release()
+                raise
+            # While the interpreter shuts down no thread can be started, and only this loop waits.
+            self._work(work, answer)
+        return await asyncio.wrap_future(answer)
+
+    def _work(self, work: Callable[[], T], answer: concurrent.futures.Future[T]) -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            self._free.release()
+            answer.set_exception(error)
+        else:
+            self._free.release()
+            answer.set_result(result)

@@ -266,8 +266,7 @@ class Outbox:
             if lane.enabled and lane.is_careful:
                 kinds = [kind for kind, place in places.items() if place[0] is lane]
                 (row,) = await self._open().fetch("delivery_load", kinds=kinds, lane=lane.name)
-                most = lane.slots if lane.max_total is None else lane.max_total
-                room[lane.name] = max(0, most - row["taken"])
+                room[lane.name] = max(0, lane.room - row["taken"])
         return room
 
     # --- both --------------------------------------------------------------------------------------------------------

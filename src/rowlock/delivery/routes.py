@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -76,6 +77,14 @@ class Routes:
         """Every carrier there is."""
         return self._by_name.values()
 
+    @property
+    def stored(self) -> str | None:
+        """The names of carriers by kind and by lane as JSON, for the row of a worker; None: PostgreSQL delivers all."""
+        if not self.active:
+            return None
+        own = {kind: carrier for kind in self._handlers if (carrier := self._own(kind)) is not None}
+        return json.dumps({"kinds": _names(own), "lanes": _names(self._by_lane)})
+
     def of(self, kind: str, lane: str) -> Delivery | None:
         """The carrier of a kind that this lane serves; None: PostgreSQL."""
         if not self.enabled:
@@ -109,3 +118,7 @@ class Routes:
         base = hooked_kind(kind)
         handler = self._handlers.get(base)
         return self._by_kind.get(base if handler is None else handler.name)
+
+
+def _names(carriers: Mapping[str, Delivery]) -> dict[str, str | None]:
+    return {key: None if isinstance(one, PostgresDelivery) else one.name for key, one in carriers.items()}

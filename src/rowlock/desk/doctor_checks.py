@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.model import ids
 from rowlock.model.doctor_finding import fail, ok, warn
+from rowlock.model.lane import kinds_by_lane
 from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rowlock.model.doctor_finding import Finding
-    from rowlock.model.workload import Backlog, Status
+    from rowlock.model.workload import Backlog, Status, WorkerView
     from rowlock.settings import Settings
     from rowlock.store.connections.probes import PoolerCheck
     from rowlock.store.schema.migrate import SchemaStatus
@@ -227,16 +228,24 @@ def notify_queue(rows: Sequence[Row]) -> Finding:
 def lanes(status: Status) -> list[Finding]:
     """Lanes with waiting jobs that no worker serves or that are drained."""
     found = []
+    live = [item.worker for item in status.workers if item.worker.works]
+    served = kinds_by_lane([load.lane for load in status.lanes], {kind for worker in live for kind in worker.kinds})
     for load in status.lanes:
         name, waits = load.lane.name, f"{load.due} due jobs wait" if load.due else "nothing waits"
         if not load.lane.enabled and load.due:
             found.append(warn("lanes", f"{name} is drained, and {waits}", f"rowlock lanes resume {name}"))
-        elif load.workers == 0 and status.workers:
+        elif load.workers == 0 and status.workers and not _is_carried(name, served.get(name, ()), live):
             do = f"rowlock worker --lanes {name}, or leave --lanes out to serve all"
             found.append(warn("lanes", f"no live worker serves {name}, and {waits}", do))
         elif load.lane.slots == 0 and load.due:
             found.append(warn("lanes", f"{name} has no slots, and {waits}", f"rowlock lanes set {name} --slots 10"))
     return found or [ok("lanes", f"{len(status.lanes)}, each with what it needs" if status.lanes else "none yet")]
+
+
+def _is_carried(lane: str, kinds: Collection[str], live: Sequence[WorkerView]) -> bool:
+    """Whether carriers bring all jobs of a lane, so that it needs no worker."""
+    knowing = {kind: [worker for worker in live if kind in worker.kinds] for kind in kinds}
+    return bool(kinds) and all(any(one.carrier_of(kind, lane) for one in those) for kind, those in knowing.items())
 
 
 def kinds(status: Status, backlog: Sequence[Backlog], own: Sequence[str] | None) -> list[Finding]:

@@ -9,6 +9,7 @@ from rowlock.desk import items_and_logs
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.edit import Editor, JobEdit
 from rowlock.desk.explain import explain, facts, position
+from rowlock.desk.explain.repeated_reads import RepeatedReads
 from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import JobOrders
@@ -51,6 +52,8 @@ _LARGEST_ID: Final = 2**63 - 1
 _WALK: Final = 25_000
 """Jobs that are looked at for a previous one."""
 _RELATIVES: Final = 200
+MOST_EXPLAINED: Final = 50
+"""Jobs that one call explains: a screen of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,18 @@ class Jobs:
         if found is None:
             raise not_found(job_id)
         return explain.explain(found)
+
+    @reads(Permission.READ, scoped=True)
+    async def explain_many(self, job_ids: Sequence[int | str]) -> list[Explanation]:
+        """explain() of up to 50 jobs at one moment, in the order asked. Jobs that are gone are left out."""
+        if len(job_ids) > MOST_EXPLAINED:
+            message = f"explain_many() takes {MOST_EXPLAINED} jobs at most; got {len(job_ids)}. Ask in several calls."
+            raise InvalidOption(message)
+        numbers = [ids.parse(each) for each in job_ids]
+        async with self._open().snapshot() as snapshot:
+            reads = RepeatedReads(snapshot)
+            found = [await facts.read(reads, number, migrate.newest(), self._guard) for number in numbers]
+        return [explain.explain(each) for each in found if each is not None]
 
     @reads(Permission.READ, scoped=True)
     async def position(self, job_id: int | str) -> QueuePosition | None:

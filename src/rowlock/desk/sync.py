@@ -170,6 +170,10 @@ class SyncJobs:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
 
+    def explain_many(self, job_ids: Sequence[int | str]) -> list[Explanation]:
+        """explain() of up to 50 jobs at one moment, in the order asked. Jobs that are gone are left out."""
+        return self._bridge.run(self._desk.explain_many(job_ids))
+
     def position(self, job_id: int | str) -> QueuePosition | None:
         """How many due jobs its lane starts before it; None unless it is queued and due, and in a fair lane."""
         return self._bridge.run(self._desk.position(job_id))
@@ -820,7 +824,10 @@ class SyncWebhooks:
         enabled: bool | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
+        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures.
+
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
+        """
         return self._bridge.run(
             self._desk.change(
                 webhook_id,

@@ -122,7 +122,10 @@ class Webhooks:
         enabled: bool | None = None,
         by: str | None = None,
     ) -> Webhook:
-        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures."""
+        """Change what is given; jobs that end from now on are judged by it. Enabling forgets earlier failures.
+
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
+        """
         self._guard.demand(Permission.READ)
         values = {
             "url": None if url is None else self._url(url),
@@ -134,7 +137,7 @@ class Webhooks:
         }
         async with self._open().transaction() as session:
             before = await self._for_change(session, webhook_id)
-            if all(value is None for value in values.values()):
+            if not _differs(before, values):
                 return before
             (row,) = await session.fetch("webhook_set", id=webhook_id, **values)
             after = webhook_of(row)
@@ -277,6 +280,13 @@ def _said(webhook: Webhook) -> dict[str, object]:
     names = ("url", "tenant", "description", "enabled")
     lists = {name: list(getattr(webhook, name)) for name in ("kinds", "states", "include")}
     return {name: getattr(webhook, name) for name in names} | lists
+
+
+def _differs(webhook: Webhook, values: Mapping[str, object]) -> bool:
+    """Whether a change to these values, of which None leaves one as it is, would change anything."""
+    is_now = {**_said(webhook), "description": webhook.description or ""}
+    forgets = bool(values["enabled"]) and bool(webhook.failures or webhook.given_up)
+    return forgets or any(value is not None and value != is_now[name] for name, value in values.items())
 
 
 def _gate(webhook_id: int) -> str:

@@ -204,6 +204,7 @@ def view_of(row: Record) -> WorkerView:
         set_aside=[_set_aside_of(said) for said in set_aside["jobs"]],
         set_aside_count=set_aside["count"],
         set_aside_rows=[_set_aside_row_of(said) for said in set_aside.get("rows", ())],
+        carriers=json.loads(row["carriers"]) if row["carriers"] else None,
     )
 
 

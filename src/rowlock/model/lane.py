@@ -56,6 +56,11 @@ class Lane:
         return self.max_total is not None or self.rate is not None or self.order == "strict"
 
     @property
+    def room(self) -> int:
+        """How many of its jobs carriers may have at once, running ones included, if the lane is careful."""
+        return self.slots if self.max_total is None else self.max_total
+
+    @property
     def ordering(self) -> LaneOrder:
         """The old name of `order`."""
         return self.order

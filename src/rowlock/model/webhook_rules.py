@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_SPECIAL: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20", "5f00::/16")
+)
+"""Networks that IANA keeps for special purposes and that some versions of Python call global.
+
+192.0.0.192 tells servers of a cloud their secrets, fec0::/10 are the site's own addresses.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class WebhookRules:
         except ValueError:
             return
         if not self.allows(host):
-            raise refused(host, [host])
+            raise refused(host)
 
 
 def _inside(address: Address) -> list[Address]:
@@ -60,14 +68,18 @@ def _inside(address: Address) -> list[Address]:
 
 def _is_public(address: Address, inner: Sequence[Address]) -> bool:
     return all(
-        one.is_global and not one.is_multicast and not one.is_reserved and not one.is_unspecified
+        one.is_global
+        and not one.is_multicast
+        and not one.is_reserved
+        and not one.is_unspecified
+        and not any(one in network for network in _SPECIAL)
         for one in inner or (address,)
     )
 
 
-def refused(host: str, found: Sequence[str]) -> WebhookRefused:
-    """The error for a host that leads to these addresses."""
+def refused(host: str) -> WebhookRefused:
+    """The error for a host that is or leads to no allowed address. It names none: they may be the deployment's own."""
     return WebhookRefused(
-        f"{host} leads to {', '.join(found[:3]) or 'no address'}, which is not a public address. "
+        f"{host} is not a public address, nor does it lead to one. "
         "Allow private networks with ROWLOCK_WEBHOOK_NETWORKS, such as 10.0.0.0/8."
     )

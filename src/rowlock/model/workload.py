@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.model import ids
 from rowlock.model.count import Count
+from rowlock.model.hook import hooked_kind
+from rowlock.model.lane import EVERY_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,6 +132,8 @@ class WorkerView:
     """How many there are."""
     set_aside_rows: Sequence[SetAsideRowView] = ()
     """Rows of other tables that it has set aside."""
+    carriers: Mapping[str, Mapping[str, str | None]] | None = None
+    """Names of carriers by "kinds" and by "lanes"; None: PostgreSQL delivers every job."""
 
     @property
     def told(self) -> str | None:
@@ -144,6 +148,14 @@ class WorkerView:
     def serves(self, lane: str) -> bool:
         """Whether it takes jobs of this lane; lanes None: of every lane."""
         return self.lanes is None or lane in self.lanes
+
+    def carrier_of(self, kind: str, lane: str) -> str | None:
+        """The carrier that brings jobs of this kind in this lane to its application; None: PostgreSQL does."""
+        if self.carriers is None:
+            return None
+        kinds, lanes = self.carriers["kinds"], self.carriers["lanes"]
+        own = hooked_kind(kind)
+        return kinds[own] if own in kinds else lanes.get(lane, lanes.get(EVERY_KIND))
 
     def slots_in(self, lane: Lane) -> int:
         """How many jobs of this lane it runs at once."""

@@ -31,5 +31,5 @@ async def allowed_addresses(host: str, port: int, rules: WebhookRules, resolve: 
     found = await resolve(host, port)
     allowed = [address for address in found if rules.allows(address)]
     if not allowed:
-        raise refused(host, found)
+        raise refused(host)
     return allowed[:_MOST_ADDRESSES]

@@ -11,16 +11,17 @@ from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.desk.webhooks import webhook_of
-from rowlock.errors import JobNotFound, WebhookFailed, WebhookRefused
+from rowlock.errors import JobNotFound, RowlockError, WebhookFailed, WebhookRefused
 from rowlock.model.outcome import Cancel
 from rowlock.model.state import State
 from rowlock.model.webhook import AT_ONCE, STREAK, signature, split_url
+from rowlock.store.database import TRANSIENT
 from rowlock.webhooks.addresses import resolved
 from rowlock.webhooks.http_post import SECONDS, HttpAnswer, post
 from rowlock.webhooks.message import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rowlock.flow.progress.context import Context
     from rowlock.model.job import Job
@@ -90,11 +91,11 @@ class Deliveries:
         except (WebhookFailed, WebhookRefused) as error:
             gone = isinstance(error, WebhookFailed) and error.status == _GONE
             last = isinstance(error, WebhookRefused) or context.job.attempt >= context.job.max_attempts
-            await self._failed(webhook, str(error), gives_up=last and event is not None, gone=gone)
-            if gone:
+            noting = self._failed(webhook, str(error), gives_up=last and event is not None, gone=gone)
+            if await self._note(webhook_id, noting) and gone:
                 return Cancel(f"the endpoint answered {_GONE} Gone, so webhook {webhook_id} was disabled")
             raise
-        await database.fetch("webhook_delivered", id=webhook_id)
+        await self._note(webhook_id, database.fetch_briefly("webhook_delivered", id=webhook_id))
         return {"status": answer.status}
 
     async def _send(
@@ -131,9 +132,19 @@ class Deliveries:
         then = replace(job, id=event.job, kind=event.kind, state=event.state, attempt=event.attempt, finished_at=ended)
         return replace(then, result=None, errors=None)
 
+    @staticmethod
+    async def _note(webhook_id: int, noting: Awaitable[object]) -> bool:
+        """Write down how the endpoint fares. A row that is held or refused changes nothing of the delivery itself."""
+        try:
+            await noting
+        except (RowlockError, *TRANSIENT) as error:
+            logger.warning("webhook %s: how its endpoint answered could not be written down: %s", webhook_id, error)
+            return False
+        return True
+
     async def _failed(self, webhook: Webhook, error: str, *, gives_up: bool, gone: bool) -> None:
         async with self._open().transaction() as session:
-            found = await session.fetch(
+            found = await session.fetch_briefly(
                 "webhook_failed", id=webhook.id, error=error, gives_up=gives_up, gone=gone, streak=STREAK
             )
             if not found or found[0]["enabled"] or not found[0]["was_enabled"]:

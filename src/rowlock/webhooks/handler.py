@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.errors import WebhookFailed
+from rowlock.errors import WebhookRefused
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.handler import Handler
 from rowlock.flow.progress.context import Context
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from rowlock.model.webhook_rules import WebhookRules
     from rowlock.store.database import Database
 
-RETRY: Final = Retry(attempts=8, minimum="5s", multiplier=8, maximum="10h", on=(WebhookFailed,), losses="unlimited")
-"""About a day: again after 5 s, 40 s, 5 min, 43 min, 6 h, 10 h and 10 h. A refused address fails at once."""
+RETRY: Final = Retry(attempts=8, minimum="5s", multiplier=8, maximum="10h", never=(WebhookRefused,), losses="unlimited")
+"""About a day: again after 5 s, 40 s, 5 min, 43 min, 6 h, 10 h and 10 h. A refused address fails at once.
+
+Trouble with the database is no reason to give a message up.
+"""
 _ARGUMENTS_LIMIT: Final = 100_000
 
 

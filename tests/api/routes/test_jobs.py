@@ -238,6 +238,21 @@ async def test_attempts_and_explanation(rest: Rest) -> None:
         assert [(act["verb"], act["by"], act["note"]) for act in told["acts"]] == [("approve", "boss", "fine")]
 
 
+async def test_many_jobs_are_explained_with_one_request(rest: Rest) -> None:
+    later, held = await rest.submit(run_in="1h"), await rest.submit("pay", args={"amount": 3})
+    async with rest.client() as client:
+        found = (await client.get("/explanations", params={"id": [held["id"], later["id"].lower()]})).json()["items"]
+        assert [(each["job_id"], each["reasons"][0]["code"]) for each in found] == [
+            (held["id"], "approval"),
+            (later["id"], "scheduled"),
+        ]
+        alone = (await client.get(f"/jobs/{held['id']}/explain")).json()
+        assert [each["details"] for each in alone["reasons"]] == [each["details"] for each in found[0]["reasons"]]
+        too_many = await client.get("/explanations", params={"id": [held["id"]] * 51})
+        assert too_many.status_code == 422
+        assert (await client.get("/explanations", params={"id": ["nonsense!"]})).status_code == 404
+
+
 async def test_items_and_logs_page_by_page(rest: Rest) -> None:
     job = await rest.submit("sort_out", args={"names": ["a", "b", "c"]})
     async with rest.client() as client, rest.app.worker():

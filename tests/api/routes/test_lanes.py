@@ -103,6 +103,18 @@ async def test_status_tells_lanes_workers_slots_and_jobs(rest: Rest) -> None:
     assert job["id"]
 
 
+async def test_lanes_are_listed_with_their_use(rest: Rest) -> None:
+    async with rest.client() as client:
+        assert (await client.post(LANES, json={"name": "reports", "kinds": ["report"], "slots": 4})).status_code == 201
+        runs, *_ = [await rest.store.enqueue("report") for _ in range(3)]
+        await rest.store.claim(await rest.store.worker("w1"), runs, lane="reports")
+        (lane,) = (await client.get(LANES)).json()["items"]
+        assert (lane["running"], lane["used"], lane["held"]) == (1, 1, 0)
+        assert (lane["workers"], lane["total_slots"]) == (1, 4)
+        assert (lane["due"], lane["scheduled"]["value"]) == ({"value": 2, "exact": True}, 0)
+        assert lane["oldest_wait"] > 0
+
+
 async def test_kinds_and_the_schema_of_their_arguments(rest: Rest) -> None:
     async with rest.client() as client:
         kinds = {kind["name"]: kind for kind in (await client.get("/kinds")).json()["items"]}

@@ -239,6 +239,35 @@ async def test_a_reader_who_leaves_is_no_error(cli: Cli) -> None:
     assert (process.returncode, err.decode()) == (141, "")
 
 
+async def test_an_order_for_a_job_that_is_held_says_by_whom_and_reaches_the_others(
+    cli: Cli, app: Rowlock, database_url: str
+) -> None:
+    held, free = await cli.enqueue("greet", name="Ada"), await cli.enqueue("greet", name="Bob")
+    async with opened(database_url) as other, other.connection.transaction():
+        await other.execute("SELECT 1 FROM {s}.jobs WHERE id = $1 FOR UPDATE", ids.decode(held))
+        for arguments in ([held], [held, "--json"], [held, free]):
+            answer = await cli("jobs", "cancel", *arguments)
+            assert (answer.code, "Traceback" in answer.err) == (1, False), answer.err
+            assert f"process {other.pid} (" in answer.err
+        assert (await app.jobs.get(free)).state == "cancelled"
+    assert (await cli("jobs", "cancel", held)).code == 0
+
+
+async def test_an_order_for_a_job_that_a_trigger_refuses_says_so_and_reaches_the_others(
+    cli: Cli, app: Rowlock, database_url: str
+) -> None:
+    refused, free = await cli.enqueue("greet", name="Ada"), await cli.enqueue("greet", name="Bob")
+    async with opened(database_url) as other:
+        await other.execute(f"""
+            CREATE FUNCTION public.picky() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN IF OLD.id = {ids.decode(refused)} THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+            CREATE TRIGGER picky BEFORE UPDATE ON rowlock.jobs FOR EACH ROW EXECUTE FUNCTION public.picky()
+        """)
+    answer = await cli("jobs", "cancel", refused, free)
+    assert (answer.code, "Traceback" in answer.err, "not this one" in answer.err) == (1, False, True), answer.err
+    assert (await app.jobs.get(free)).state == "cancelled"
+
+
 async def test_a_row_that_cannot_be_read_is_shown_cancelled_and_removed(cli: Cli, database_url: str) -> None:
     async with opened(database_url) as store:
         number = await store.value(

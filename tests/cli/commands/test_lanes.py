@@ -15,7 +15,7 @@ async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:
     listed = await cli("lanes", "ls")
     head, row = listed.out.splitlines()
     assert head.split()[:3] == ["LANE", "KINDS", "SLOTS"]
-    assert row.split() == ["reports", "report", "2", "0", "fast", "5s", "1m", "open", "1"]
+    assert row.split() == ["reports", "report", "2", "0/0", "0", "fast", "5s", "1m", "open", "1"]
     edits = ["--slots", "7", "--max-total", "9", "--order", "strict", "--poll-interval", "2s"]
     edits += ["--heartbeat-timeout", "30m", "--progress-timeout", "1h"]
     changed = await cli("lanes", "set", "reports", *edits, "--kinds", "report, digest", "--json")

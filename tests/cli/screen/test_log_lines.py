@@ -4,6 +4,8 @@ import json
 import logging
 from typing import Any
 
+import pytest
+
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
 
 
@@ -27,6 +29,15 @@ def test_an_object_has_every_field_of_its_record_and_its_own_members_first() -> 
 
 def test_a_field_that_is_no_json_is_written_as_text() -> None:
     assert json.loads(JsonFormatter().format(record(path=object)))["path"] == "<class 'object'>"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\v", "\f", "\x85", "\u2028"])
+def test_a_message_of_several_lines_does_not_pass_for_several_messages(end: str) -> None:
+    forged = f"bought{end}14:03:22.041 ← done pay 142C-K0DF"
+    _, *others = TextFormatter().format(record(msg=forged, args=())).splitlines()
+    assert all(line.startswith("    ") for line in others)
+    (line,) = JsonFormatter().format(record(msg=forged, args=())).splitlines()
+    assert json.loads(line)["message"] == forged
 
 
 def test_a_line_ends_with_its_traceback() -> None:

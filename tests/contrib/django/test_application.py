@@ -147,7 +147,10 @@ from django.conf import settings
 from orders.jobs import send_receipt
 from orders.models import Order
 from rowlock.contrib.django import app
+from rowlock.store.callers.django import join
 with transaction.atomic():
+    ((now,),) = join(connection).run(app.database().statements["clock"], {{}})
+    print("aware" if now.tzinfo else "naive")
     order = Order.objects.create(customer="ada")
     send_receipt.enqueue_sync(order.pk)
     send_receipt.options(unique_key="k").enqueue_sync(order.pk)
@@ -172,7 +175,7 @@ def test_both_drivers_join_with_and_without_time_zones(driver: str, tz: str, pro
         check=False,
     )
     assert done.stderr == ""
-    assert done.stdout.split() == ["0", driver, str(tz == "on"), "4"]
+    assert done.stdout.split() == ["aware", "0", driver, str(tz == "on"), "4"]
 
 
 # --- which application, which database -------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def source() -> Path:
     name = f"django-{django.get_version()}.tar.gz"
     if not (folder / name).exists():
         uv = next((path for path in (ROOT / ".uv/bin/uv",) if path.exists()), "uv")
-        wanted = ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", f"django=={django.get_version()}"]
+        wanted = ["--no-deps", "--no-binary", ":all:", f"django=={django.get_version()}"]
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted]
         if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
             # An environment of uv has no pip.

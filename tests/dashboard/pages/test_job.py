@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, until_cancelled
 
-from rowlock import Retry
+from rowlock import Context, Retry, Workflow
 from rowlock.model.access import ALL, Permission, Principal
 
 if TYPE_CHECKING:
@@ -260,3 +261,42 @@ async def test_the_page_fits_a_phone(visit: Callable[..., Any]) -> None:
     await window.sees(window.text("It awaits approval"))
     await window.fits()
     await window.is_accessible()
+
+
+async def test_parents_and_children_lead_to_each_other(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    app = window.rest.app
+
+    @app.job
+    async def total() -> None: ...
+
+    flow = Workflow("sales")
+    flow.add("total", total.step(), after=[flow.add("north", total.step())])
+    await flow.enqueue()
+    async with window.rest.client() as client:
+        found = (await client.get("/jobs", params={"q": "state:blocked"})).json()["items"]
+    await window.open(f"/jobs/{found[0]['id']}?section=related", "total")
+    await window.page.get_by_role("link", name="north").click()
+    await window.page.get_by_role("tab", name="Related").click()
+    await window.sees(window.page.get_by_role("region").get_by_role("link", name="total"))
+
+
+async def test_the_log_of_a_running_job_goes_on_by_itself(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    app = window.rest.app
+    go_on = asyncio.Event()
+
+    @app.job
+    async def tell(ctx: Context) -> None:
+        ctx.log.info("the first line")
+        await go_on.wait()
+        ctx.log.info("the second line")
+        await until_cancelled()
+
+    job = await tell.enqueue()
+    async with app.worker():
+        await window.open(f"/jobs/{job.public_id}?section=log", "tell")
+        lines = window.page.get_by_role("log")
+        await window.sees(lines.get_by_text("the first line"))
+        go_on.set()
+        await window.sees(lines.get_by_text("the second line"))

@@ -260,3 +260,44 @@ async def test_the_page_fits_a_phone(visit: Callable[..., Any]) -> None:
     assert box is not None
     assert box["width"] > 30  # the whole word, also where only rows near the screen are drawn
     await window.is_accessible()
+
+
+async def test_every_waiting_job_says_why_with_one_request(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    asked: list[str] = []
+    window.page.on("request", lambda request: asked.append(request.url) if "/explan" in request.url else None)
+    (later,) = await enqueued(window, 1)
+    held = await window.rest.submit("pay", args={"amount": 5})
+    unserved = await window.rest.submit()
+    await window.open("/jobs", "Jobs")
+    for job, reason in ((later, "scheduled for later"), (held["id"], "awaits approval"), (unserved["id"], "no lane")):
+        row = window.page.locator(f'tr[data-key="{job}"]')
+        await window.sees(row.get_by_text(reason).locator("visible=true"))
+    assert len(asked) == 1
+    assert all(job in asked[0] for job in (later, held["id"], unserved["id"]))
+    await window.is_accessible()
+
+
+async def test_a_phone_shows_behind_a_button_why_a_job_waits(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit(phone=True)
+    held = await window.rest.submit("pay", args={"amount": 5})
+    await window.open("/jobs", "Jobs")
+    await window.page.get_by_role("button", name=f"Why {held['id']} waits").click()
+    await window.sees(window.page.get_by_role("dialog").get_by_text("It awaits approval"))
+    await window.fits()
+    await window.is_accessible()
+
+
+async def test_a_shared_view_is_there_for_others(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await enqueued(window, 1)
+    await window.open("/jobs?q=state:queued")
+    await window.button("Views").click()
+    await window.page.get_by_label("Name").fill("waiting ones")
+    await window.page.get_by_label("Everybody may use it").check()
+    await window.button("Save").click()
+    await window.sees(window.page.get_by_role("button", name="waiting ones state:queued"))
+    other: Visit = await visit("boss")
+    await other.open("/jobs", "Jobs")
+    await other.button("Views").click()
+    await other.sees(other.page.get_by_role("button", name="waiting ones state:queued"))

@@ -106,3 +106,19 @@ async def test_a_reader_sees_lanes_and_no_orders(visit: Callable[..., Any]) -> N
     assert await window.button("Pause").count() == 0
     await window.fits()
     await window.is_accessible()
+
+
+async def test_slots_by_worker_and_the_history_of_edits(visit: Callable[..., Any], worker: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await create_lane(window)
+    async with window.rest.client("boss") as boss:
+        await boss.patch("/admin/workers/lanes/front", json={"slots": 4}, headers={"If-Match": "*"})
+    await worker()
+    await window.open("/lanes/front", "Lane front")
+    await window.sees(window.page.get_by_role("meter", name="Slots of lane front: 0 of 4 in use"))
+    await window.sees(window.page.get_by_role("region", name="Slots by worker").get_by_role("link", name="here"))
+    history = window.page.get_by_role("region", name="History of edits")
+    await window.sees(history.get_by_text("by boss"))
+    await history.get_by_text("change").first.click()
+    await window.sees(history.locator("ins").get_by_text("4", exact=True))
+    await window.is_accessible()

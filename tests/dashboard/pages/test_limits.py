@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import eventually, until_cancelled
 
-from rowlock import Gate, Rate
+from rowlock import Context, Gate, Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,3 +75,33 @@ async def test_a_rate_is_paused_resumed_and_changed(visit: Callable[..., Any]) -
     await window.page.get_by_label("Starts").fill("30")
     await window.button("Save").click()
     await window.sees(window.text("30 per 1 s"))
+
+
+async def test_holders_and_those_that_wait_are_shown(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    app = window.rest.app
+
+    @app.job(gate=Gate("printer", limit=2))
+    async def print_label(ctx: Context) -> None:
+        async with ctx.lock("printer", "tray"):
+            await until_cancelled()
+
+    first = await print_label.enqueue()
+    async with app.worker():
+
+        async def held() -> bool:
+            return bool(await app.locks.list())
+
+        await eventually(held)
+        second, third = await print_label.enqueue(), await print_label.enqueue()
+        await window.open("/limits?gate=printer", "Limits and locks")
+        holders = window.page.get_by_role("region", name="printer")
+        for job in (first, second):
+            await window.sees(holders.get_by_role("link", name=str(job.public_id)))
+        assert await holders.get_by_role("link", name=str(third.public_id)).count() == 0
+        row = window.page.get_by_role("row").filter(has_text="printer")
+        await window.sees(row.get_by_text("1", exact=True))  # parked
+        await window.page.get_by_role("tab", name="Locks").click()
+        lock = window.page.get_by_role("row").filter(has_text="tray")
+        await window.sees(lock.get_by_role("link", name="print_label").nth(1))  # its holder, and the one that waits
+        await window.is_accessible()

@@ -110,3 +110,13 @@ async def test_a_reader_of_schedules_gets_no_orders(visit: Callable[..., Any]) -
     assert await window.button("Run now").count() == 0
     await window.fits()
     await window.is_accessible()
+
+
+async def test_the_last_runs_are_a_strip_of_their_states(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await create_schedule(window)
+    async with window.rest.client() as client:
+        assert (await client.post("/schedules/greeting/run")).status_code in (200, 201, 202)
+    await window.open("/schedules", "Schedules")
+    await window.sees(window.page.get_by_role("img", name="queued"))
+    await window.is_accessible()

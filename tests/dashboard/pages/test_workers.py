@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import until_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,3 +49,23 @@ async def test_workers_fit_a_phone(visit: Callable[..., Any], worker: Callable[.
     await window.sees(window.page.get_by_role("article", name="here"))
     await window.fits()
     await window.is_accessible()
+
+
+async def test_a_process_shows_its_lanes_slots_jobs_version_and_memory(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    app = window.rest.app
+
+    @app.job
+    async def keep_busy() -> None:
+        await until_cancelled()
+
+    job = await keep_busy.enqueue()
+    async with app.worker(name="here"):
+        await window.open("/workers", "Workers")
+        card = window.page.get_by_role("article", name="here")
+        await window.sees(card.get_by_role("link", name="keep_busy"))
+        await window.sees(card.get_by_role("meter", name="1 of"))
+        for fact in ("Version", "Last heartbeat", "Memory"):
+            await window.sees(card.get_by_text(fact, exact=True))
+        await card.get_by_role("link", name="keep_busy").click()
+        await window.sees(window.text(str(job.public_id)))

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from tests.desk.conftest import Desk
 
 
+BROKER: dict[str, dict[str, str | None]] = {"kinds": {}, "lanes": {"*": "broker"}}
+
+
+async def told(desk: Desk, number: int, *, again: timedelta = timedelta(hours=1)) -> None:
+    """A carrier was sent a message about the job."""
+    (row,) = await desk.store.fetch("reserve_ids", ids=[number], carriers=["broker"], unsent=timedelta(seconds=10))
+    sent = {"ids": [number], "fences": [row["fence"]], "backend_job_ids": ["m7"], "again": again}
+    await desk.store.fetch("delivered", **sent)
+
+
 # --- the empty database ----------------------------------------------------------------------------------------------
 
 
@@ -513,3 +523,85 @@ async def test_a_worker_that_was_killed_has_no_free_slot_after_three_missed_beat
     explained = await desk.app.jobs.explain(number)
     assert explained.codes == ["workers_silent"]
     assert "worker killed has been silent for 7s" in explained.verdict
+
+
+# --- carriers --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_that_a_carrier_was_told_of_waits_for_the_process_behind_it(desk: Desk) -> None:
+    number = await desk.store.enqueue()
+    await told(desk, number)
+    explained = await desk.app.jobs.explain(number)
+    assert explained.codes == ["delivered"], "the process that gets the message makes the lanes"
+    assert "broker was told of it" in explained.verdict
+    assert "(m7)" in explained.verdict
+    assert "another message follows in " in explained.verdict
+    assert (explained.reasons[0].details["carrier"], explained.reasons[0].details["sent"]) == ("broker", 1)
+
+
+async def test_a_message_about_an_earlier_stay_or_that_is_too_old_stands_for_nothing(desk: Desk) -> None:
+    retried, late, old = [await desk.store.enqueue() for _ in range(3)]
+    await desk.worker(lanes=[], carriers=BROKER)
+    for number in (retried, late, old):
+        await told(desk, number)
+    await desk.store.execute("UPDATE {s}.jobs SET fence = fence + 2 WHERE id = $1", retried)
+    await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp() WHERE id = $1", late)
+    await desk.store.execute("UPDATE {s}.job_deliveries SET again_at = clock_timestamp() WHERE job_id = $1", old)
+    for number in (retried, late, old):
+        explained = await desk.app.jobs.explain(number)
+        assert explained.codes[0] == "undelivered"
+        assert "rowlock worker --upkeep-only" in explained.verdict
+
+
+async def test_a_job_that_no_carrier_was_told_of_yet_asks_for_no_worker(desk: Desk) -> None:
+    await desk.app.lanes.create("default", kinds=["*"])
+    await desk.worker("receiver", lanes=[], carriers=BROKER)
+    explained = await desk.app.jobs.explain(await desk.store.enqueue())
+    assert explained.codes == ["undelivered"]
+    assert "broker is to be told of it within seconds" in explained.verdict
+    await desk.app.lanes.drain("default")
+    assert (await desk.app.jobs.explain(explained.job.id)).codes[0] == "lane_drained"
+
+
+async def test_a_lane_with_a_limit_says_how_many_of_its_jobs_a_carrier_has(desk: Desk) -> None:
+    await desk.app.lanes.create("default", kinds=["*"], slots=2, order="strict")
+    await desk.worker("receiver", lanes=[], carriers=BROKER)
+    for _ in range(2):
+        await told(desk, await desk.store.enqueue())
+    explained = await desk.app.jobs.explain(await desk.store.enqueue())
+    assert explained.codes[0] == "undelivered"
+    assert "as soon as fewer than 2 jobs of lane 'default' run or are with it" in explained.verdict
+
+
+async def test_kinds_come_before_lanes_and_hooks_go_with_their_kind(desk: Desk) -> None:
+    await desk.app.lanes.create("default", kinds=["*"])
+    carriers: dict[str, dict[str, str | None]] = {"kinds": {"plain": None, "k": "own"}, "lanes": {"*": "broker"}}
+    await desk.worker(kinds=("plain", "k", "k/on_failure", "other"), carriers=carriers)
+    for kind, code, carrier in (
+        ("plain", "ready", None),
+        ("k", "undelivered", "own"),
+        ("k/on_failure", "undelivered", "own"),
+        ("other", "undelivered", "broker"),
+    ):
+        explained = await desk.app.jobs.explain(await desk.store.enqueue(kind))
+        assert explained.codes[0] == code, kind
+        assert explained.reasons[0].details.get("carrier") == carrier
+
+
+async def test_a_job_that_was_told_of_goes_by_its_lane_once_workers_claim_its_kind(desk: Desk) -> None:
+    await desk.app.lanes.create("default", kinds=["*"], slots=0)
+    number = await desk.store.enqueue()
+    await told(desk, number)
+    await desk.worker()
+    assert (await desk.app.jobs.explain(number)).codes[0] == "lane_full"
+
+
+async def test_a_running_job_that_reports_nothing_is_told_when_its_lane_gives_it_up(desk: Desk) -> None:
+    await desk.app.lanes.create("default", kinds=["*"], progress_timeout="1h")
+    (claim,) = await desk.store.claim(await desk.worker(), await desk.store.enqueue())
+    assert "stalls" not in (await desk.app.jobs.explain(claim.job_id)).codes
+    await desk.store.execute("UPDATE {s}.jobs SET claimed_at = now() - interval '31 min' WHERE id = $1", claim.job_id)
+    (stalls,) = [each for each in (await desk.app.jobs.explain(claim.job_id)).reasons if each.code == "stalls"]
+    assert "has reported nothing" in stalls.text
+    assert "gives a job up after 1h without progress" in stalls.text
+    assert stalls.details["progress_timeout"] == timedelta(hours=1)

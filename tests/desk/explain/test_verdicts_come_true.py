@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.waiting import eventually, nothing_happens_for
+from typing_extensions import override
 
-from rowlock import Context, Rate, chain
+from rowlock import Context, Rate, Rowlock, chain
+from rowlock.delivery.backend import Delivery
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from tests.desk.conftest import Desk
-
-    from rowlock import Rowlock
 
 GATE = "door"
 RATE = "calls"
@@ -323,3 +323,114 @@ async def test_each_blocker_is_named_by_itself(desk: Desk, name: str) -> None:
         await judged(app, job, blocked_by={name})
         await blocker.lift(app, job)
         assert (await app.jobs.wait(job, timeout=60)).state is State.COMPLETED
+
+
+# --- jobs that a carrier brings --------------------------------------------------------------------------------------
+
+
+class Broker(Delivery):
+    """A carrier that keeps its messages until the test hands them on; it may be away."""
+
+    def __init__(self) -> None:
+        super().__init__(name="broker", redeliver_after="1h")
+        self.messages: list[str] = []
+        self.sent = 0
+        self.away = False
+
+    @override
+    async def enqueue(self, job_type: str, payload: dict[str, Any], *, queue_name: str = "default") -> str | None:
+        if self.away:
+            raise ConnectionRefusedError
+        self.messages.append(payload["job_id"])
+        self.sent += 1
+        return f"m{self.sent}"
+
+    @override
+    async def missing(self, backend_job_ids: Collection[str]) -> Collection[str]:
+        return ()
+
+
+BROUGHT = sorted({*BLOCKERS, "a broker that is away"} - {"a lane without slots"})
+"""What holds back a job that a carrier brings. Its lane's slots are those of workers, and none is asked here."""
+
+
+async def play_brought(desk: Desk, broker: Broker, chosen: list[str]) -> None:
+    """One job of a carrier, held back by these; a process hands every message on as soon as it is there."""
+    app = desk.app
+    await prepare(desk)
+    for name in sorted(chosen, key=lambda name: name in BLOCKERS and not BLOCKERS[name].uses_up):
+        broker.away = broker.away or name not in BLOCKERS
+        if name in BLOCKERS:
+            await BLOCKERS[name].close(app)
+    carried = Rowlock(app.settings.database_url, delivery=broker)
+
+    @carried.job("k", rate=Rate.parse(PLENTY).for_key(RATE))
+    async def k() -> None: ...
+
+    options = {key: value for name in chosen if name in BLOCKERS for key, value in BLOCKERS[name].options.items()}
+    worker = carried.make_worker(upkeep_only=True)
+    await worker.start()
+    try:
+        job = (await carried.jobs.submit("k", {}, **options)).job.id
+        left = set(chosen)
+        for name in chosen:
+            await told_truly(carried, broker, job, left)
+            if name in BLOCKERS:
+                await BLOCKERS[name].lift(app, job)
+            broker.away = broker.away and name in BLOCKERS
+            left.remove(name)
+        await told_truly(carried, broker, job, left)
+    finally:
+        await worker.stop()
+        await carried.close()
+
+
+async def told_truly(carried: Rowlock, broker: Broker, job: int, left: set[str]) -> None:
+    """What explain says of the job is so, and goes on to be so when the messages that are there are handed on."""
+    codes: list[str] = []
+
+    async def settled() -> bool:
+        """Whether explain has heard of the newest state of the broker: a second later at most."""
+        codes[:] = (await carried.jobs.explain(job)).codes
+        return codes[0] != "undelivered" if not broker.away else codes[0] != "delivered"
+
+    if "a broker that is away" in left:
+        codes[:] = (await carried.jobs.explain(job)).codes
+        assert codes[0] not in FREE | {"delivered", "no_worker"}, (left, codes)
+    else:
+        await eventually(settled)
+        assert codes[0] not in {"ready", "no_worker", "lane_full"}, (left, codes)
+        named = frozenset[str]().union(*(BLOCKERS[name].codes for name in left))
+        assert codes[0] in named or not left, (left, codes)
+    assert broker.sent or codes[0] != "delivered", "explain speaks of a message that was never sent"
+    if not left:
+        await eventually(lambda: handed_on(carried, broker, job))
+        return
+    await hand_on(carried, broker)
+    now = await carried.jobs.get(job)
+    assert now.state in (State.QUEUED, State.BLOCKED, State.PENDING), (left, codes, now.state)
+
+
+async def hand_on(carried: Rowlock, broker: Broker) -> None:
+    messages, broker.messages[:] = list(broker.messages), []
+    for message in messages:
+        await carried.run_delivered(message)
+
+
+async def handed_on(carried: Rowlock, broker: Broker, job: int) -> bool:
+    await hand_on(carried, broker)
+    return (await carried.jobs.get(job)).state is State.COMPLETED
+
+
+@pytest.mark.parametrize("name", [None, *BROUGHT])
+async def test_what_is_said_of_a_job_that_a_carrier_brings_comes_true(desk: Desk, name: str | None) -> None:
+    await play_brought(desk, Broker(), [] if name is None else [name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+async def test_it_comes_true_in_many_worlds_of_carriers(desk: Desk, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    chosen = chance.sample(BROUGHT, chance.randrange(1, 4))
+    used_up = [name for name in chosen if name in BLOCKERS and BLOCKERS[name].uses_up]
+    await play_brought(desk, Broker(), [name for name in chosen if name not in used_up[1:]])

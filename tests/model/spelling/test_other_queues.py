@@ -6,12 +6,14 @@ import asyncio
 import copy
 import inspect
 import operator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rowlock
 from rowlock import ConfigurationError, Rowlock, Task
+from rowlock.model.spelling import other_queues
 from rowlock.model.spelling.other_queues import OF_A_TASK, OF_AN_APPLICATION, OF_THE_PACKAGE
 
 
@@ -88,3 +90,23 @@ def test_no_word_from_elsewhere_hides_a_real_one(app: Rowlock, report: Task[...,
 
 def test_a_task_can_still_be_copied(report: Task[..., int]) -> None:
     assert copy.copy(report).kind == "reports.build"
+
+
+@pytest.mark.parametrize(
+    ("name", "guide"), [("delay", "celery"), ("defer", "procrastinate"), ("send", None), ("nothing", None)]
+)
+def test_a_word_of_another_queue_names_the_guide_of_the_move(
+    report: Task[..., int], name: str, guide: str | None
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(report, name)
+    assert ("moving_from" in str(caught.value)) == (guide is not None)
+    if guide is not None:
+        assert f"docs/howto/moving_from_{guide}.md" in str(caught.value)
+
+
+def test_every_guide_that_is_named_exists_and_its_words_are_known() -> None:
+    words = OF_A_TASK.keys() | OF_AN_APPLICATION.keys() | OF_THE_PACKAGE.keys()
+    for guide, known in other_queues._GUIDES.items():
+        assert (Path(__file__).parents[3] / "docs" / "howto" / f"moving_from_{guide}.md").exists()
+        assert set(known) <= words

@@ -1,4 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { explainBatch } from "./explain-batch";
 import { bodyOf, client, type Job, type Schema, versionedBodyOf } from "./client";
 
 export type JobsPage = Schema["JobsAnswer"];
@@ -6,6 +7,9 @@ export type JobChange = Schema["JobChange"];
 export type BulkOrder = Schema["BulkOrder"];
 export type Operation = Schema["OperationAnswer"];
 export type Explanation = Schema["ExplanationAnswer"];
+
+/** States of a job that no worker has. */
+export const WAITING: readonly Job["state"][] = ["pending", "blocked", "queued"];
 
 export interface JobsSearch {
   q: string;
@@ -49,7 +53,15 @@ export const jobQueries = {
       queryFn: ({ signal }) =>
         bodyOf(client.GET("/api/v1/jobs/{job_id}/explain", { params: { path: { job_id: id } }, signal })),
     }),
+  /** As explain(), for a row of a list: the rows on screen are read with one request, again when a state changes. */
+  why: (id: string, state: Job["state"]) =>
+    queryOptions({ queryKey: ["jobs", "why", id, state], queryFn: () => explainTogether(id) }),
 };
+
+const explainTogether = explainBatch(async (ids) => {
+  const found = await bodyOf(client.GET("/api/v1/explanations", { params: { query: { id: [...ids] } } }));
+  return found.items;
+});
 
 export type Attempts = Schema["AttemptsAnswer"];
 export type Attempt = Schema["AttemptAnswer"];

@@ -15,7 +15,8 @@ export type Permission =
   | "schedules:view"
   | "schedules:manage"
   | "audit:read"
-  | "tokens:manage";
+  | "tokens:manage"
+  | "webhooks:manage";
 
 /** What an order concerns. An absent field is unknown: then a permission with a scope for it counts as held. */
 export interface Scope {

@@ -12,6 +12,7 @@ export type Role = Schema["RoleAnswer"];
 export type Token = Schema["TokenAnswer"];
 export type NewToken = Schema["NewToken"];
 export type NewTokenAnswer = Schema["NewTokenAnswer"];
+export type RetentionRule = Schema["RetentionAnswer"];
 export type AuditEntry = Schema["AuditEntryAnswer"];
 export type Readiness = Schema["ReadyAnswer"];
 export type DeployReadiness = paths["/readyz/deploy"]["get"]["responses"][200]["content"]["application/json"];
@@ -28,6 +29,9 @@ export interface TimeRange {
   from: string;
   to: string;
 }
+
+/** Milliseconds after which nothing is added to a stretch of time. */
+const SETTLED_AFTER = 5 * 60_000;
 
 /** A probe answers 503 with the same body when it is not ready: that is an answer too. */
 async function probed<Data extends object>(
@@ -70,6 +74,8 @@ export const systemQueries = {
     queryOptions({
       queryKey: ["system", "changes", range],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/changes", { params: { query: range }, signal })),
+      // Failures are grouped a moment after they happen: what ended just now may still get an entry.
+      refetchInterval: () => (Date.now() - Date.parse(range.to) < SETTLED_AFTER ? 5000 : false),
     }),
   tokens: () =>
     queryOptions({
@@ -80,6 +86,11 @@ export const systemQueries = {
     queryOptions({
       queryKey: ["system", "roles"],
       queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/roles", { signal })),
+    }),
+  retention: () =>
+    queryOptions({
+      queryKey: ["system", "retention"],
+      queryFn: ({ signal }) => bodyOf(client.GET("/api/v1/retention", { signal })),
     }),
   audit: (search: AuditSearch) =>
     infiniteQueryOptions({
@@ -106,6 +117,13 @@ export const grantRole = (role: string, subject: string): Promise<Role> =>
 
 export const revokeRole = (role: string, subject: string): Promise<Role> =>
   bodyOf(client.DELETE("/api/v1/roles/{role}/grants/{subject}", { params: { path: { role, subject } } }));
+
+/** keep: seconds, or a text such as 30d. state: a final one, or * for all. */
+export const setRetention = (kind: string, state: string, keep: string): Promise<RetentionRule> =>
+  bodyOf(client.PATCH("/api/v1/retention/{kind}", { params: { path: { kind }, query: { state } }, body: { keep } }));
+
+export const resetRetention = (kind: string, state: string): Promise<Schema["RetentionResetAnswer"]> =>
+  bodyOf(client.DELETE("/api/v1/retention/{kind}", { params: { path: { kind }, query: { state } } }));
 
 /** overlap: how long the old secret stays valid. */
 export const rotateToken = (id: string, overlap: string): Promise<NewTokenAnswer> =>

@@ -3,6 +3,7 @@ import { words } from "../words";
 import { clockText, numberText } from "../words/format";
 import { useNow } from "../hooks/use-now";
 import { Button } from "./button";
+import { markersIn } from "./chart-markers";
 import styles from "./chart.module.css";
 
 /** One line or area. tone: a colour of tokens.css. */
@@ -90,7 +91,14 @@ function DataTable({ title, data, format }: { title: string; data: ChartData; fo
           {data.times
             .map((time, index) => (
               <tr key={time}>
-                <th scope="row">{clockText(new Date(time * 1000).toISOString(), now)}</th>
+                <th scope="row">
+                  {clockText(new Date(time * 1000).toISOString(), now)}
+                  {markersIn(data.markers ?? [], data.times, index).map(({ at, label }) => (
+                    <span key={`${at} ${label}`} className={styles.marker}>
+                      {label}
+                    </span>
+                  ))}
+                </th>
                 {data.series.map((series) => {
                   const value = series.values[index];
                   return (

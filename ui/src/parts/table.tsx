@@ -15,6 +15,8 @@ export interface Column<Row> {
   align?: "end";
   /** Leaves the column out on narrower screens. */
   hideBelow?: "phone" | "tablet" | "laptop";
+  /** Leaves the column out on wider screens. */
+  showBelow?: "laptop";
 }
 
 interface TableProps<Row> {
@@ -207,7 +209,7 @@ function focusedInside(body: HTMLElement | null, event: KeyboardEvent): boolean 
 }
 
 function hidden<Row>(column: Column<Row>): string | undefined {
-  return column.hideBelow && styles[column.hideBelow];
+  return classNames(column.hideBelow && styles[column.hideBelow], column.showBelow && styles.narrow) || undefined;
 }
 
 function cellClass<Row>(column: Column<Row>): string {

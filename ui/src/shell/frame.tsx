@@ -2,6 +2,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useFeatures } from "../hooks/use-session";
 import { words } from "../words";
+import { numberText } from "../words/format";
 import { Banners } from "./banners";
 import { CommandPalette } from "./command-palette";
 import styles from "./frame.module.css";
@@ -54,6 +55,7 @@ function Footer() {
   return (
     <footer className={styles.footer}>
       {features && <span>{words.shell.version(features.version)}</span>}
+      {features?.schema_version && <span>{words.shell.schemaVersion(numberText(features.schema_version))}</span>}
       {features?.read_only && <span className={styles.readOnly}>{words.shell.readOnly}</span>}
     </footer>
   );

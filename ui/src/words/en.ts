@@ -11,6 +11,7 @@ import { overview } from "./en/overview";
 import { schedules } from "./en/schedules";
 import { shell } from "./en/shell";
 import { system } from "./en/system";
+import { webhooks } from "./en/webhooks";
 import { workers } from "./en/workers";
 import { workflows } from "./en/workflows";
 
@@ -29,5 +30,6 @@ export const en = {
   workflows,
   limits,
   system,
+  webhooks,
   incident,
 };

@@ -16,6 +16,7 @@ from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
+from rowlock.api.routes.health import schema_version
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.access import (
     LogIn,
@@ -122,6 +123,7 @@ async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
     """What this API offers."""
     return FeaturesAnswer(
         version=metadata.version("rowlock"),
+        schema_version=await schema_version(door),
         read_only=door.read_only,
         instance=_instance(door.app.settings),
         metrics=door.metrics is not None,

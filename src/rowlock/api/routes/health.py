@@ -92,6 +92,17 @@ async def _problems(door: Door) -> list[str]:
     return []
 
 
+async def schema_version(door: Door) -> int | None:
+    """The version of the tables; None: the database did not answer in time."""
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            database = door.app.database()
+            async with database.connection() as connection:
+                return await migrate.version_of(connection, database.schema)
+    except (TimeoutError, RowlockError):
+        return None
+
+
 def _answer(answer: Answer, *, ok: bool) -> Response:
     headers = {} if ok else {"Retry-After": "5"}
     return Response(answer.model_dump_json(), 200 if ok else 503, headers, media_type="application/json")

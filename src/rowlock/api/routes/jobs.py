@@ -33,11 +33,13 @@ from rowlock.api.schemas.job_details import (
     AttemptAnswer,
     AttemptsAnswer,
     ExplanationAnswer,
+    ExplanationsAnswer,
     PreviousAnswer,
     RelativeAnswer,
     RelativesAnswer,
 )
 from rowlock.api.schemas.jobs import JobAnswer, JobChange, JobsAnswer, Submission, SubmittedAnswer
+from rowlock.desk.jobs import MOST_EXPLAINED
 from rowlock.errors import Forbidden, JobNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import WAITING, State
@@ -73,6 +75,16 @@ Search = Annotated[
     ),
 ]
 Sort = Annotated[Literal["newest", "oldest"], Query(description="Order of the jobs.", examples=["newest"])]
+JobIds = Annotated[
+    list[str],
+    Query(
+        alias="id",
+        min_length=1,
+        max_length=MOST_EXPLAINED,
+        description="Public ids of jobs; the parameter is repeated for each.",
+        examples=[["363M-KAPQ-NW11-0P"]],
+    ),
+]
 _SUBMITTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "model": SubmittedAnswer,
@@ -241,3 +253,10 @@ async def list_relatives(desk: CurrentDesk, job_id: JobId) -> RelativesAnswer:
 async def explain_job(desk: CurrentDesk, job_id: JobId) -> ExplanationAnswer:
     """Why the job is not running: every reason that holds, the most decisive first."""
     return ExplanationAnswer.of(await desk.jobs.explain(job_id))
+
+
+@routes.get("/explanations", needs=Permission.READ, problems=("invalid-id",))
+async def explain_jobs(desk: CurrentDesk, job_ids: JobIds) -> ExplanationsAnswer:
+    """Why each of up to 50 jobs is not running, as they stood at one moment. Jobs that are gone are left out."""
+    found = await desk.jobs.explain_many(job_ids)
+    return ExplanationsAnswer(items=[ExplanationAnswer.of(explanation) for explanation in found])

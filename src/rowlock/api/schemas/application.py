@@ -57,6 +57,9 @@ class FeaturesAnswer(Answer):
     """What this API offers, for clients that adapt."""
 
     version: Annotated[str, doc("Version of Rowlock that answers.", "1.0.0")]
+    schema_version: Annotated[
+        int | None, doc("Version of the tables in the database; null: the database did not answer in time.", 28)
+    ]
     read_only: Annotated[bool, doc("Whether every change is refused.", False)]
     instance: Annotated[InstanceAnswer | None, doc("Name and colour of this installation; null: it has no name.")]
     metrics: Annotated[bool, doc("Whether /metrics is available.", True)]

@@ -118,6 +118,12 @@ class ExplanationAnswer(Answer):
         )
 
 
+class ExplanationsAnswer(Answer):
+    """Why some jobs are not running."""
+
+    items: Annotated[list[ExplanationAnswer], doc("Explanations, in the order asked.")]
+
+
 def _json(value: object) -> object:
     return value.total_seconds() if isinstance(value, timedelta) else value
 

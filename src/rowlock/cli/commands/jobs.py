@@ -17,7 +17,7 @@ from rowlock.cli.job_ids import expanded
 from rowlock.cli.option_values import instant, named_arguments, references
 from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import JOB_SPARE, job_columns, job_fields, job_rows
-from rowlock.errors import InvalidOption, JobNotFound, WrongState
+from rowlock.errors import DatabaseBusy, InvalidOption, JobNotFound, WriteRefused, WrongState
 from rowlock.model import ids
 from rowlock.model.progress import ItemState
 
@@ -369,7 +369,7 @@ async def _order(context: CommandContext, job_ids: list[str], give: Callable[[st
     for job_id in chosen:
         try:
             changed.append(await give(job_id))
-        except (JobNotFound, WrongState) as error:
+        except (JobNotFound, WrongState, DatabaseBusy, WriteRefused) as error:
             context.screen.problem(error, job_id=ids.encode(ids.parse(job_id)))
             worst = exit_of(error)
     if changed or context.screen.as_json:

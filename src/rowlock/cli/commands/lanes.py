@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.model.lane import LaneOrder
+    from rowlock.model.workload import LaneLoad
 
 group = typer.Typer(
     no_args_is_help=True, help="Read and change lanes while workers run; changes apply within two seconds."
 )
 Name = Annotated[str, typer.Argument(metavar="LANE", help="Name of the lane.", autocompletion=completion.lanes)]
 _COLUMNS: Final = (
-    "lane", "kinds", "slots", "running", "max total", "rate", "order", "poll interval",
+    "lane", "kinds", "slots", "use", "due", "max total", "rate", "order", "poll interval",
     "heartbeat timeout", "progress timeout", "aging interval", "state", "version",
 )  # fmt: skip
 _SPARE: Final = (
@@ -35,8 +36,8 @@ _SPARE: Final = (
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List lanes with their settings and the number of running jobs."""
-    await _show(context, await context.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
+    """List lanes with their settings, their use over all workers, and the number of due jobs."""
+    await _show(context, await context.desk.lanes.loads(), "No lanes yet; a worker creates them at its start.")
 
 
 @command(group, "set")
@@ -112,29 +113,35 @@ async def change(
         aging_interval=aging_interval,
         version=version,
     )
-    await _show(context, [changed], "")
+    await _show_one(context, changed.name)
 
 
 @command(group, "drain")
 async def drain(context: CommandContext, name: Name) -> None:
     """Start no more jobs of this lane; running ones go on."""
-    await _show(context, [await context.desk.lanes.drain(name)], "")
+    await context.desk.lanes.drain(name)
+    await _show_one(context, name)
 
 
 @command(group, "resume")
 async def resume(context: CommandContext, name: Name) -> None:
     """Start jobs of this lane again."""
-    await _show(context, [await context.desk.lanes.resume(name)], "")
+    await context.desk.lanes.resume(name)
+    await _show_one(context, name)
 
 
-async def _show(context: CommandContext, lanes: Sequence[Lane], empty: str) -> None:
-    running = await context.desk.lanes.running()
+async def _show_one(context: CommandContext, name: str) -> None:
+    await _show(context, [load for load in await context.desk.lanes.loads() if load.lane.name == name], "")
+
+
+async def _show(context: CommandContext, loads: Sequence[LaneLoad], empty: str) -> None:
     rows = [
         [
             lane.name,
             ", ".join(lane.kinds),
             str(lane.slots),
-            str(running.get(lane.name, 0)),
+            f"{load.used}/{load.slots}",
+            str(load.due),
             "" if lane.max_total is None else str(lane.max_total),
             "" if lane.rate is None else str(lane.rate),
             lane.order,
@@ -145,7 +152,7 @@ async def _show(context: CommandContext, lanes: Sequence[Lane], empty: str) -> N
             ("open" if lane.enabled else "drained") + ", approval" * lane.requires_approval,
             str(lane.version),
         ]
-        for lane in lanes
+        for load in loads
+        for lane in [load.lane]
     ]
-    shown = [{**records.lane(lane), "running": running.get(lane.name, 0)} for lane in lanes]
-    context.screen.table(_COLUMNS, rows, shown, empty, _SPARE)
+    context.screen.table(_COLUMNS, rows, [records.lane_load(load) for load in loads], empty, _SPARE)

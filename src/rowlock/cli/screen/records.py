@@ -147,7 +147,7 @@ def lane_load(value: LaneLoad) -> Record:
 def worker(value: WorkerView) -> Record:
     """A worker."""
     return {
-        **members(value, without=("slots", "supervisor", "held", "set_aside", "set_aside_rows")),
+        **members(value, without=("slots", "supervisor", "held", "set_aside", "set_aside_rows", "carriers")),
         "id": str(value.id),
     }
 

@@ -10,6 +10,7 @@ from rowlock.desk.explain.position import CAP, NONE_AHEAD, jobs_ahead, position
 from rowlock.desk.limits import rate_of
 from rowlock.desk.workers import only_visible, views
 from rowlock.model.count import Count
+from rowlock.model.lane import DEFAULT_LANE
 from rowlock.model.rate import LANE
 from rowlock.model.state import State
 from rowlock.model.workload import MISSED_BEATS
@@ -73,6 +74,24 @@ class Facts:
     """The newest message about the job, if a carrier delivers it."""
 
     @property
+    def carrier(self) -> str | None:
+        """The carrier that brings the job; None: workers claim it.
+
+        Live processes say so. While none is there that knows the kind, the newest message about the job does.
+        """
+        lane = DEFAULT_LANE.name if self.lane is None else self.lane.name
+        live = [worker for worker in self.workers if not self.missed_beats(worker) and worker.works]
+        named = {
+            worker.carrier_of(self.job.kind, lane)
+            for worker in live
+            if self.job.kind in worker.kinds and (worker.carriers is not None or worker.serves(lane))
+        }
+        if None in named:
+            return None
+        told = None if self.delivery is None else self.delivery["carrier"]
+        return min(filter(None, named), default=told)
+
+    @property
     def due(self) -> bool:
         """Whether the job is queued and due, so that only a worker is missing."""
         return self.job.state is State.QUEUED and self.job.run_after <= self.now
@@ -80,7 +99,7 @@ class Facts:
     @property
     def serving(self) -> list[WorkerView]:
         """Workers of the job's lane, silent and draining ones included."""
-        if self.lane is None or self.delivery is not None:
+        if self.lane is None or self.carrier is not None:
             return []
         return [worker for worker in self.workers if worker.serves(self.lane.name)]
 
@@ -93,6 +112,11 @@ class Facts:
     def able(self) -> list[WorkerView]:
         """Working workers of the lane that know the kind."""
         return [worker for worker in self.working if self.job.kind in worker.kinds]
+
+    def needs_message(self, told: Record) -> bool:
+        """Whether the message stands for the job no more: it was about an earlier stay in the queue, or is too old."""
+        early = told["delivered_at"] < self.job.run_after
+        return early or bool(told["fence"] != self.job.fence or told["again_at"] <= self.now)
 
     def missed_beats(self, worker: WorkerView) -> bool:
         """Whether the worker has been silent for too long to count on it, though not long enough to be lost."""

@@ -177,7 +177,7 @@ def _gate(facts: Facts, code: str, verb: str) -> Reason:
 
 def unserved(facts: Facts) -> Reason | None:
     """No lane serves the kind."""
-    if facts.lane is not None:
+    if facts.lane is not None or facts.carrier is not None:
         return None
     if not facts.lanes:
         text = "There is no lane yet: a worker creates them at its start. Start one: rowlock worker"
@@ -202,7 +202,7 @@ def drained(facts: Facts) -> Reason | None:
 
 def no_worker(facts: Facts) -> Reason | None:
     """No worker serves the job's lane."""
-    if facts.lane is None or facts.serving or facts.delivery is not None:
+    if facts.lane is None or facts.serving or facts.carrier is not None:
         return None
     others = [worker for worker in facts.workers if worker.lanes]
     if not others:
@@ -214,20 +214,24 @@ def no_worker(facts: Facts) -> Reason | None:
 
 def carried(facts: Facts) -> Reason | None:
     """A carrier brings the job, and no process has claimed it yet."""
-    told = facts.delivery
-    if told is None:
+    carrier, told = facts.carrier, facts.delivery
+    if carrier is None or not facts.due:
         return None
-    carrier, message, at = told["carrier"], told["backend_job_id"], told["delivered_at"]
-    details = {"carrier": carrier, "backend_job_id": message, "delivered_at": at, "sent": told["sent"]}
-    if told["fence"] != facts.job.fence or told["again_at"] <= facts.now or at < facts.job.run_after:
+    details = {"carrier": carrier, "backend_job_id": None, "delivered_at": None, "sent": 0}
+    if told is not None:
+        details |= {name: told[name] for name in ("backend_job_id", "delivered_at", "sent")}
+    if told is None or facts.needs_message(told):
+        soon = "within seconds"
+        if facts.lane is not None and facts.lane.is_careful:
+            soon = f"as soon as fewer than {facts.lane.room} jobs of lane {facts.lane.name!r} run or are with it"
         text = (
-            f"{carrier} is to be told of it within seconds. If that does not happen, look whether its broker answers, "
+            f"{carrier} is to be told of it {soon}. If that does not happen, look whether its broker answers, "
             "and whether a process does the upkeep: rowlock worker --upkeep-only"
         )
         return Reason("undelivered", text, details)
     text = (
-        f"{carrier} was told of it {when(at, facts.now)} ({message or 'no id'}), and no process behind it "
-        f"has claimed the job yet. If it still waits, another message follows in "
+        f"{carrier} was told of it {when(told['delivered_at'], facts.now)} ({told['backend_job_id'] or 'no id'}), and "
+        f"no process behind it has claimed the job yet. If it still waits, another message follows in "
         f"{span_text(told['again_at'] - facts.now)}. Look whether the processes of {carrier} run and are free."
     )
     return Reason("delivered", text, details)
@@ -409,7 +413,6 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     schema,
     unserved,
     drained,
-    carried,
     no_worker,
     silent,
     draining,
@@ -418,6 +421,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     full,
     capped,
     lane_rate,
+    carried,
     ahead,
 )
 """Each of these keeps a job from running."""

@@ -68,6 +68,8 @@ class WorkerOptions:
     """True: for single jobs in a test; neither listens nor beats."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
+    carriers: str | None = None
+    """JSON: the carriers by kind and by lane; None: PostgreSQL delivers every job."""
 
 
 def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict[str, Lane]:
@@ -144,6 +146,7 @@ class Registration:
             "kinds": sorted(self._handlers),
             "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
             "supervisor": self._options.supervisor,
+            "carriers": self._options.carriers,
         }
 
     def _lanes(self) -> list[str] | None:

@@ -72,8 +72,26 @@ DECORATED_WITH_TASK: Final = (
     "app.task(kind) looks up a task by the name of its kind. To declare one, decorate the function with @app.job."
 )
 
+_GUIDES: Final = {
+    "celery": frozenset(
+        {"delay", "apply_async", "s", "si", "signature", "apply", "retry", "request", "update_state", "send_task"}
+        | {"conf", "autodiscover_tasks", "worker_main", "periodic_task", "shared_task", "Celery", "chord"}
+    ),
+    "procrastinate": frozenset(
+        {"defer", "defer_async", "batch_defer", "configure", "configure_task", "periodic", "App"}
+        | {"run_worker", "run_worker_async"}
+    ),
+    "arq": frozenset({"enqueue_job"}),
+    "rq": frozenset({"enqueue", "enqueue_in", "enqueue_at", "Queue", "job"}),
+}
+"""The guide about the queue that a word is known from, docs/howto/moving_from_….md."""
+
 
 def unknown_member(owner: str, name: str, words: dict[str, str], task: str = "") -> str:
     """The message about a member that does not exist; it names Rowlock's own where the name is known from elsewhere."""
     hint = words.get(name)
-    return f"{owner} has no attribute {name!r}." + (f" {hint.format(task=task)}" if hint else "")
+    if hint is None:
+        return f"{owner} has no attribute {name!r}."
+    guide = next((queue for queue, known in _GUIDES.items() if name in known), None)
+    moving = "" if guide is None else f" To move whole modules from there, see docs/howto/moving_from_{guide}.md."
+    return f"{owner} has no attribute {name!r}. {hint.format(task=task)}{moving}"

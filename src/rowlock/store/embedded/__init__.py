@@ -45,11 +45,22 @@ DEFAULTS: Final = {
 class Embedded:
     """One process's hold on a running server, which stops about a second after the last hold is gone."""
 
-    def __init__(self, url: str, directory: Path, hold: int, *, started: bool) -> None:
+    def __init__(self, url: str, home: Home, hold: int, *, started: bool) -> None:
         self.url = url
-        self.directory = directory
+        self.directory = home.path
         self.started = started
+        self._home = home
         self._hold: int | None = hold
+
+    @property
+    def warning(self) -> str | None:
+        """What root should know of the user that runs a server that this call started; None: nothing."""
+        if not self.started or not self._home.is_shared:
+            return None
+        return (
+            f"the embedded PostgreSQL runs as the user {homes.SHARED_USER}, whose other processes could read its data; "
+            f"give it a user of its own: useradd --system rowlock && chown -R rowlock {self._home.data}"
+        )
 
     def close(self) -> None:
         """Release the hold; a second call does nothing."""
@@ -118,7 +129,7 @@ def _join(home: Home, found: Path, wanted: int, settings: Mapping[str, str], hol
     deadline = time.monotonic() + keeper.START_LIMIT
     while _is_kept(home):
         if keeper.is_ready(home.data, sockets):
-            return Embedded(url, home.path, hold, started=False)
+            return Embedded(url, home, hold, started=False)
         if time.monotonic() > deadline:
             raise EmbeddedError(
                 f"The server in {home.path} is not ready after {keeper.START_LIMIT:.0f} s; "
@@ -129,7 +140,7 @@ def _join(home: Home, found: Path, wanted: int, settings: Mapping[str, str], hol
     if not home.data.exists():
         _create(home, found, settings)
     _launch(home, found, sockets, settings)
-    return Embedded(url, home.path, hold, started=True)
+    return Embedded(url, home, hold, started=True)
 
 
 def _check_version(home: Home, wanted: int) -> None:

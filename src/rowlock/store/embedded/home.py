@@ -17,7 +17,7 @@ import re
 import shutil
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from rowlock.errors import EmbeddedError
 from rowlock.store.embedded.keeper import PORT
 
 ROOT_HOMES = Path("/var/lib/rowlock")
-SERVER_USERS = ("rowlock", "postgres", "nobody")  # who runs root's server: the first that exists
+SERVER_USERS = ("rowlock", "postgres", "nobody")  # who runs root's new server: the first that exists
+SHARED_USER = "nobody"  # runs other programs, too, which could read the server's files
 SOCKET_LIMIT = 103  # bytes of a socket's path: 107 on Linux, 103 on macOS
 DISK_FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
 INSTEAD = "Choose another folder, or set ROWLOCK_DATABASE_URL to use a PostgreSQL of yours."
@@ -51,6 +52,11 @@ class Home:
             return {}
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": [], "cwd": "/"}
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the server's user runs programs of others, too."""
+        return self.user is not None and self.user.pw_name == SHARED_USER
+
     def private(self, folder: Path) -> Path:
         """Make folder for the server's user alone."""
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -64,12 +70,14 @@ def find(directory: Path) -> Home:
     requested = directory.resolve()
     if os.geteuid() != 0:
         return Home(requested, requested, None)
+    home = Home(requested, ROOT_HOMES / hashlib.sha256(os.fsencode(requested)).hexdigest()[:16], None)
+    with contextlib.suppress(OSError, KeyError):
+        # A user that was added later cannot read the files of a server that was there before.
+        if (owner := home.data.stat().st_uid) != 0:
+            return replace(home, user=pwd.getpwuid(owner))
     for name in SERVER_USERS:
-        try:
-            user = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Home(requested, ROOT_HOMES / hashlib.sha256(os.fsencode(requested)).hexdigest()[:16], user)
+        with contextlib.suppress(KeyError):
+            return replace(home, user=pwd.getpwnam(name))
     names = ", ".join(SERVER_USERS)
     raise EmbeddedError(f"PostgreSQL does not run as root, and none of the users {names} exists to run it. {INSTEAD}")
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class WorkerRow(TypedDict):
-    """What a worker writes about itself. lanes None: every lane; slots: JSON by lane; supervisor: its process id."""
+    """What a worker writes about itself. lanes None: every lane; slots: JSON by lane; supervisor: its process id.
+
+    carriers: JSON, the carriers by kind and by lane; None: PostgreSQL delivers every job.
+    """
 
     name: str
     host: str
@@ -25,6 +28,7 @@ class WorkerRow(TypedDict):
     kinds: list[str]
     slots: str | None
     supervisor: int | None
+    carriers: str | None
 
 
 class Namesake(NamedTuple):

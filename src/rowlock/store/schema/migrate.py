@@ -108,6 +108,11 @@ async def index_args(url: str | Database, schema: str = "rowlock", *, drop: bool
         await connection.close()
 
 
+async def version_of(connection: Connection[Record], schema: str) -> int:
+    """The version of the schema's tables; 0: there are none."""
+    return max((row["version"] for row in await _applied(connection, schema)), default=0)
+
+
 async def require(connection: Connection[Record], schema: str) -> None:
     """Refuse a schema that does not fit this code. A newer one is fine if its steps allow code of this version."""
     try:

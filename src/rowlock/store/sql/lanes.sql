@@ -183,9 +183,9 @@ SELECT k.name FROM {schema}.kinds k ORDER BY k.name
 -- name: register_worker
 -- A new id at every start: host and name are labels, never an identity. The first worker of a version marks a deploy.
 WITH deployed AS (INSERT INTO {schema}.deploys (version) VALUES (:version::text) ON CONFLICT (version) DO NOTHING)
-INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots, supervisor)
+INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots, supervisor, carriers)
 VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb,
-        :supervisor::integer)
+        :supervisor::integer, :carriers::text::jsonb)
 RETURNING id, clock_timestamp() AS now,
   (SELECT json_build_object('host', w.host, 'pid', w.pid, 'since', w.started_at)::text FROM {schema}.workers w
     WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
@@ -294,13 +294,13 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'held' AS held, to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
        (to_jsonb(w) ->> 'supervisor')::integer AS supervisor, to_jsonb(w) ->> 'set_aside' AS set_aside,
-       (to_jsonb(w) ->> 'memory')::bigint AS memory,
+       (to_jsonb(w) ->> 'memory')::bigint AS memory, to_jsonb(w) ->> 'carriers' AS carriers,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 
 -- name: revive_worker
 -- The row of a live worker was deleted by hand: it comes back under its own id, so that its claims still have an owner.
-INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots, supervisor) OVERRIDING SYSTEM VALUE
+INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots, supervisor, carriers) OVERRIDING SYSTEM VALUE
 VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[],
-        :slots::text::jsonb, :supervisor::integer)
+        :slots::text::jsonb, :supervisor::integer, :carriers::text::jsonb)
 ON CONFLICT (id) DO NOTHING

@@ -8,6 +8,7 @@ import { systemQueries } from "../../api/system";
 import { useMayRead } from "../../hooks/use-session";
 import { Button } from "../../parts/button";
 import { Chart, type ChartMarker } from "../../parts/chart";
+import { deployMarkers } from "../../parts/chart-markers";
 import { copyText } from "../../parts/copy-text";
 import { TextField } from "../../parts/field";
 import { Page, Panel } from "../../parts/page";
@@ -116,7 +117,7 @@ function IncidentLinks({ span }: { span: Span }) {
 
 function useMarkers(span: Span): ChartMarker[] {
   const deploys = useQuery(systemQueries.deploys(rangeOf(span)));
-  return (deploys.data?.items ?? []).map(({ at, version }) => ({ at: Date.parse(at) / 1000, label: version }));
+  return deployMarkers(deploys.data?.items ?? []);
 }
 
 function IncidentCharts({ span, now, onChoose }: RangeFieldsProps) {

@@ -15,9 +15,14 @@ const changeText = (entry: AuditEntry): string => {
 };
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
-  { key: "at", title: text.at, width: "7rem", cell: (entry) => <Instant at={entry.at} /> },
-  { key: "by", title: text.by, width: "10rem", cell: (entry) => entry.acting_for ?? entry.subject },
-  { key: "action", title: text.action, width: "9rem", cell: (entry) => entry.action },
+  { key: "at", title: text.at, width: "6rem", cell: (entry) => <Instant at={entry.at} /> },
+  { key: "by", title: text.by, width: "min(10rem, 30vw)", cell: (entry) => entry.acting_for ?? entry.subject },
+  {
+    key: "action",
+    title: text.action,
+    width: "min(11rem, 36vw)",
+    cell: (entry) => <span title={entry.action}>{entry.action}</span>,
+  },
   {
     key: "change",
     title: text.change,

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams } from "wouter";
 import type { Job, Versioned } from "../../api/client";
-import { type Attempts, jobQueries } from "../../api/jobs";
+import { type Attempts, jobQueries, WAITING } from "../../api/jobs";
 import { useMayRead } from "../../hooks/use-session";
 import { useUrlChoice } from "../../hooks/use-url-state";
 import { useLive } from "../../live/use-live";
@@ -78,7 +78,7 @@ function OneJob({ id }: { id: string }) {
   );
 }
 
-const WAITING: readonly Job["state"][] = ["pending", "blocked", "queued"];
+const TABS = ["data", "attempts", "log", "items", "audit", "related"] as const;
 
 function Body({ job, attempts }: { job: Job; attempts: Attempts | undefined }) {
   return (
@@ -101,7 +101,7 @@ function Body({ job, attempts }: { job: Job; attempts: Attempts | undefined }) {
 
 function Sections({ job, attempts }: { job: Job; attempts: Attempts | undefined }) {
   const mayRead = useMayRead();
-  const [section, setSection] = useUrlChoice("section", ["data", "attempts", "log", "items", "audit", "related"]);
+  const [section, setSection] = useUrlChoice("section", TABS);
   const earlier = attempts?.attempts.length ?? 0;
   const items = job.progress?.items;
   const count = items && items.completed + items.skipped + items.failed + items.in_progress;

@@ -15,13 +15,14 @@ const STATES: readonly ItemState[] = ["in_progress", "completed", "skipped", "fa
 
 const COLUMNS: readonly Column<JobItem>[] = [
   { key: "name", title: text.name, cell: (item) => <span title={item.name}>{item.name}</span> },
-  { key: "state", title: text.state, width: "8rem", cell: (item) => text.states[item.state] },
+  { key: "state", title: text.state, width: "min(8rem, 35vw)", cell: (item) => text.states[item.state] },
   { key: "phase", title: text.phase, width: "9rem", hideBelow: "tablet", cell: (item) => item.phase || words.none },
   {
     key: "ran",
     title: text.ran,
     width: "6rem",
     align: "end",
+    hideBelow: "phone",
     cell: (item) => <Elapsed since={item.started_at} until={item.ended_at} />,
   },
   {

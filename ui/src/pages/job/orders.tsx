@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import type { Job } from "../../api/client";
-import { approveJob, cancelJob, cloneJob, deleteJob, rejectJob, retryJob } from "../../api/jobs";
+import { approveJob, cancelJob, cloneJob, deleteJob, rejectJob, retryJob, WAITING } from "../../api/jobs";
 import type { Permission } from "../../api/permissions";
 import { prefix, root } from "../../api/root";
 import { useOrder } from "../../hooks/use-order";
@@ -32,7 +32,6 @@ const PERMISSION: Record<Order, Permission> = {
   delete: "jobs:delete",
 };
 
-const WAITING: readonly Job["state"][] = ["pending", "blocked", "queued"];
 const FINAL: readonly Job["state"][] = ["completed", "completed_with_errors", "failed", "cancelled", "expired"];
 
 /** Whether the state of a job allows an order. */

@@ -8,6 +8,7 @@ import { words } from "../../words";
 import { numberText, percentText } from "../../words/format";
 import { errorLine } from "../job/error-text";
 import styles from "./jobs.module.css";
+import { Why, WhyButton } from "./why-cell";
 
 const title = words.jobs.column;
 
@@ -62,6 +63,7 @@ export const COLUMNS: readonly Column<Job>[] = [
   },
   { key: "kind", title: title.kind, cell: (job) => <Kind job={job} /> },
   { key: "state", title: title.state, width: "min(12.5rem, 40vw)", cell: (job) => <StateCell job={job} /> },
+  { key: "why", title: title.why, hideBelow: "laptop", cell: (job) => <Why job={job} /> },
   { key: "lane", title: title.lane, width: "6rem", hideBelow: "laptop", cell: (job) => job.lane ?? words.none },
   {
     key: "priority",
@@ -137,20 +139,22 @@ export const COLUMNS: readonly Column<Job>[] = [
   },
 ];
 
-export const DEFAULT_COLUMNS: readonly string[] = [
-  "id",
-  "kind",
-  "state",
-  "lane",
-  "attempt",
-  "created",
-  "waited",
-  "ran",
-];
+/** The column "why" where there is no room for words. */
+const WHY_BUTTON: Column<Job> = {
+  key: "why-button",
+  title: title.why,
+  heading: null,
+  width: "2.75rem",
+  showBelow: "laptop",
+  cell: (job) => <WhyButton job={job} />,
+};
+
+export const DEFAULT_COLUMNS: readonly string[] = ["id", "kind", "state", "why", "lane", "created", "waited", "ran"];
 
 /** The columns that a list of keys names, in their usual order; all of the usual ones for an empty or unknown list. */
 export function columnsOf(keys: string): readonly Column<Job>[] {
   const wanted = keys ? keys.split(",") : DEFAULT_COLUMNS;
   const found = COLUMNS.filter((column) => wanted.includes(column.key));
-  return found.length > 0 ? found : COLUMNS.filter((column) => DEFAULT_COLUMNS.includes(column.key));
+  const shown = found.length > 0 ? found : COLUMNS.filter((column) => DEFAULT_COLUMNS.includes(column.key));
+  return shown.flatMap((column) => (column.key === "why" ? [column, WHY_BUTTON] : [column]));
 }

@@ -6,7 +6,7 @@ import { jobQueries } from "../../api/jobs";
 import { type Kind, kindQueries, type Submission, submitJob } from "../../api/kinds";
 import { ApiProblem } from "../../api/problem";
 import { useOrder } from "../../hooks/use-order";
-import { useMayOrder } from "../../hooks/use-session";
+import { useFeatures, useMayOrder } from "../../hooks/use-session";
 import { useUrlState } from "../../hooks/use-url-state";
 import { Button } from "../../parts/button";
 import { CheckField, SelectField, TextAreaField, TextField } from "../../parts/field";
@@ -24,13 +24,19 @@ const MASK = "•••";
 
 export default function NewJobPage() {
   const mayOrder = useMayOrder();
+  const readOnly = useFeatures()?.read_only ?? false;
   const kinds = useQuery(kindQueries.list());
   const [params] = useSearchParams();
   const from = params.get("from") ?? "";
   const source = useQuery({ ...jobQueries.one(from), enabled: from !== "" });
   const [chosen, setChosen] = useUrlState("kind", source.data?.data.kind ?? "");
   const [, navigate] = useLocation();
-  if (!mayOrder("jobs:submit")) return <Forbidden permission="jobs:submit" />;
+  if (!mayOrder("jobs:submit"))
+    return (
+      <Page title={text.title}>
+        {readOnly ? <Empty title={words.shell.readOnlyBanner} /> : <Forbidden permission="jobs:submit" />}
+      </Page>
+    );
   const kind = kinds.data?.items.find((each) => each.name === chosen);
   return (
     <Page

@@ -4,6 +4,7 @@ import { statsQueries, type Window, WINDOWS } from "../../api/stats";
 import { systemQueries } from "../../api/system";
 import { useUrlChoice } from "../../hooks/use-url-state";
 import { Chart } from "../../parts/chart";
+import { deployMarkers } from "../../parts/chart-markers";
 import { Panel } from "../../parts/page";
 import { Loaded } from "../../parts/page-states";
 import { Segments } from "../../parts/tabs";
@@ -29,7 +30,7 @@ export function OverviewCharts() {
     navigate(`/incident?from=${instant(from)}&to=${instant(to)}`);
   };
   const deploys = useQuery({ ...systemQueries.deploys({}), refetchInterval: 60_000 });
-  const markers = (deploys.data?.items ?? []).map(({ at, version }) => ({ at: Date.parse(at) / 1000, label: version }));
+  const markers = deployMarkers(deploys.data?.items ?? []);
   const shared = { sync: "overview", onRange: openIncident };
   return (
     <Panel

@@ -5,7 +5,8 @@ import { Loaded } from "../../parts/page-states";
 import { type Column, Table } from "../../parts/table";
 import { Instant } from "../../parts/time";
 import { words } from "../../words";
-import { bytesText, durationText, numberText, percentText, shortNumber } from "../../words/format";
+import { bytesText, numberText, percentText, shortNumber } from "../../words/format";
+import { RetentionPanel } from "./retention-panel";
 import styles from "./system.module.css";
 
 const text = words.system;
@@ -59,12 +60,6 @@ const INDEXES: Column<SystemStatus["indexes"][number]>[] = [
   { key: "bytes", title: text.size, width: "6rem", align: "end", cell: ({ bytes }) => bytesText(bytes) },
 ];
 
-const RETENTION: Column<SystemStatus["retention"][number]>[] = [
-  { key: "kind", title: text.kind, cell: ({ kind }) => (kind === "*" ? text.everyKind : kind) },
-  { key: "state", title: text.state, cell: ({ state }) => (state === "*" ? text.everyState : state) },
-  { key: "keep", title: text.keep, width: "8rem", align: "end", cell: ({ keep }) => durationText(keep) },
-];
-
 const STEPS: Column<SystemStatus["steps"][number]>[] = [
   { key: "version", title: text.migration, width: "6rem", cell: ({ version }) => String(version).padStart(4, "0") },
   { key: "name", title: text.tokenName, cell: ({ name }) => name },
@@ -97,19 +92,7 @@ export function DatabaseTab() {
             />
           </Panel>
           <div className={styles.columns}>
-            <Panel title={text.retention} flush>
-              {data.retention.length === 0 ? (
-                <p className={styles.padded}>{text.noRetention}</p>
-              ) : (
-                <Table
-                  dense
-                  label={text.retention}
-                  rows={data.retention}
-                  columns={RETENTION}
-                  rowKey={({ kind, state }) => `${kind} ${state}`}
-                />
-              )}
-            </Panel>
+            <RetentionPanel />
             <Panel title={text.migrations} flush>
               <Table
                 dense

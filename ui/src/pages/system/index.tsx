@@ -12,9 +12,10 @@ import { PermissionsTab } from "./permissions-tab";
 import { RolesTab } from "./roles-tab";
 import styles from "./system.module.css";
 import { TokensTab } from "./tokens-tab";
+import { WebhooksTab } from "./webhooks-tab";
 
 const text = words.system;
-const TABS = ["health", "database", "tokens", "roles", "audit", "permissions"] as const;
+const TABS = ["health", "database", "tokens", "roles", "webhooks", "audit", "permissions"] as const;
 type TabName = (typeof TABS)[number];
 
 const NEEDS: Partial<Record<TabName, Permission>> = {
@@ -22,6 +23,7 @@ const NEEDS: Partial<Record<TabName, Permission>> = {
   database: "workers:view",
   tokens: "tokens:manage",
   roles: "tokens:manage",
+  webhooks: "webhooks:manage",
   audit: "audit:read",
 };
 
@@ -58,6 +60,8 @@ function TabContent({ tab }: { tab: TabName }) {
       return <TokensTab />;
     case "roles":
       return <RolesTab />;
+    case "webhooks":
+      return <WebhooksTab />;
     case "audit":
       return <AuditTab />;
     case "permissions":

@@ -5,17 +5,15 @@ import { useOrder } from "../../hooks/use-order";
 import { useMayOrder } from "../../hooks/use-session";
 import { Button } from "../../parts/button";
 import { ConfirmOrder } from "../../parts/confirm-order";
-import { CopyButton } from "../../parts/copy-button";
-import { Dialog } from "../../parts/dialog";
-import { TextField } from "../../parts/field";
 import { Menu } from "../../parts/menu";
-import { OrderError } from "../../parts/order-error";
 import { Panel } from "../../parts/page";
 import { Empty, Loaded } from "../../parts/page-states";
 import { type Column, Table } from "../../parts/table";
 import { Instant } from "../../parts/time";
 import { words } from "../../words";
 import { NewTokenDialog } from "./new-token";
+import { RotateDialog } from "./rotate-dialog";
+import { SecretOnce } from "./secret-once";
 import styles from "./system.module.css";
 
 const text = words.system;
@@ -61,7 +59,14 @@ export function TokensTab() {
           }}
         />
       )}
-      {made && <SecretOnce token={made} onClose={() => setMade(null)} />}
+      {made && (
+        <SecretOnce
+          title={text.tokenCreated(made.name)}
+          about={text.tokenOnce}
+          secret={made.text}
+          onClose={() => setMade(null)}
+        />
+      )}
     </>
   );
 }
@@ -106,26 +111,6 @@ function columnsOf(onMade: (token: NewTokenAnswer) => void): Column<Token>[] {
   ];
 }
 
-function SecretOnce({ token, onClose }: { token: NewTokenAnswer; onClose: () => void }) {
-  return (
-    <Dialog
-      title={text.tokenCreated(token.name)}
-      onClose={onClose}
-      footer={
-        <Button tone="primary" onClick={onClose}>
-          {words.close}
-        </Button>
-      }
-    >
-      <p>{text.tokenOnce}</p>
-      <p className={styles.secret}>
-        <code>{token.text}</code>
-        <CopyButton text={token.text} />
-      </p>
-    </Dialog>
-  );
-}
-
 function TokenMenu({ token, onMade }: { token: Token; onMade: (token: NewTokenAnswer) => void }) {
   const mayOrder = useMayOrder();
   const [asked, setAsked] = useState<"rotate" | "revoke" | null>(null);
@@ -147,8 +132,14 @@ function TokenMenu({ token, onMade }: { token: Token; onMade: (token: NewTokenAn
         ]}
       />
       {asked === "rotate" && (
-        <RotateToken
-          token={token}
+        <RotateDialog
+          title={text.rotateTitle(token.name)}
+          about={text.rotateText}
+          overlapLabel={text.overlap}
+          overlap="1h"
+          action={text.rotate}
+          rotate={(overlap) => rotateToken(token.id, overlap)}
+          refresh={REFRESH}
           onClose={close}
           onMade={(made) => {
             close();
@@ -170,38 +161,5 @@ function TokenMenu({ token, onMade }: { token: Token; onMade: (token: NewTokenAn
         </ConfirmOrder>
       )}
     </>
-  );
-}
-
-interface RotateTokenProps {
-  token: Token;
-  onClose: () => void;
-  onMade: (token: NewTokenAnswer) => void;
-}
-
-function RotateToken({ token, onClose, onMade }: RotateTokenProps) {
-  const [overlap, setOverlap] = useState("1h");
-  const rotate = useOrder(() => rotateToken(token.id, overlap.trim()), {
-    refresh: REFRESH,
-    onDone: onMade,
-    toastError: false,
-  });
-  return (
-    <Dialog
-      title={text.rotateTitle(token.name)}
-      onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>{words.cancel}</Button>
-          <Button tone="primary" busy={rotate.isPending} onClick={() => rotate.mutate(undefined)}>
-            {text.rotate}
-          </Button>
-        </>
-      }
-    >
-      <p>{text.rotateText}</p>
-      <TextField label={text.overlap} value={overlap} onChange={(event) => setOverlap(event.target.value)} />
-      <OrderError error={rotate.error} />
-    </Dialog>
   );
 }

@@ -26,8 +26,8 @@ export const incident = {
   by: (who: string) => `by ${who}`,
   firstWorker: "First worker",
   workersNow: "Workers now",
-  failedBefore: "Failed, hour before",
-  failedAfter: "Failed, hour after",
+  failedBefore: "Failed before",
+  failedAfter: "Failed after",
   deploys: "Deploys",
   noDeploys: "No deploy in this time.",
 };

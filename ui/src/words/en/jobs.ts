@@ -54,6 +54,9 @@ export const jobs = {
     without: (term: string) => `Search without ${term}`,
     clear: "Show all jobs",
   },
+  why: {
+    of: (id: string) => `Why ${id} waits`,
+  },
   column: {
     id: "Id",
     kind: "Kind",
@@ -70,6 +73,7 @@ export const jobs = {
     by: "By",
     tenant: "Tenant",
     error: "Error",
+    why: "Why it waits",
   },
   bulk: {
     approve: "Approve",

@@ -49,6 +49,7 @@ export const shell = {
   readOnlyBanner: "This server is read-only: nothing can be changed here.",
   disconnected: "The server does not answer. What you see may be old; the dashboard reconnects by itself.",
   version: (version: string) => `Rowlock ${version}`,
+  schemaVersion: (version: string) => `schema ${version}`,
   login: {
     title: "Log in to Rowlock",
     token: "Token",

@@ -39,6 +39,8 @@ MUTATIONS: Final = (
         "return await database.fetch_briefly(name, ids=asked, **values), held",
         "return await database.fetch(name, ids=asked, **values), held",
         ("tests/desk/test_jobs.py::test_an_order_for_a_guarded_job_says_soon_who_holds_it",),
+    ),
+    Mutation(
         "many explanations take the rows of one job for another",
         "desk/explain/repeated_reads.py",
         'asked = f"{name} {sorted(values.items())!r}"',

@@ -34,7 +34,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here newer-python test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here newer-python test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations examples torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -45,7 +45,7 @@ install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itsel
 check: $(STAMP) check-ui ## lint, format check, types, import direction; of the dashboard too
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests bench torture
+	$(BIN)/mypy src tests bench torture examples
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
@@ -70,7 +70,7 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser and test-ui in one, and test-django with Django 6
+test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser, examples and test-ui in one, and test-django with Django 6
 	$(NPM) test
 	$(PYTEST) $(ARGS)
 	$(if $(NEWER),$(MAKE) test-django-here PYTHON=$(NEWER))
@@ -92,6 +92,9 @@ test-carriers: $(STAMP) brokers ## run tests/delivery/test_conformance.py: every
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest tests/browser $(ARGS)
+
+examples: $(STAMP) $(UI) chromium ## run the applications of examples/ end to end, and print what each proved
+	$(BIN)/pytest tests/examples tests/docs/test_examples.py -n 2 $(ARGS)
 
 test-ui: $(STAMP) $(UI) chromium ## run the dashboard's unit tests, and its pages in a real Chromium on a real server
 	$(NPM) test

@@ -48,6 +48,7 @@ SLOW = {
     "dashboard/test_login.py": "as above",
     "dashboard/test_network.py": "as above",
     "dashboard/test_shell.py": "walks through the dashboard in a real browser, and restarts its server",
+    "examples": "runs whole applications in several processes, and kills and pauses these",
     "bench": "runs the benchmark's scenes and installs an environment",
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
     "store/test_embedded.py": "starts and kills servers, as two users",

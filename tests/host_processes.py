@@ -17,7 +17,7 @@ import httpx
 from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
 TOKEN = "test-token-of-this-host"  # noqa: S105 - of servers of this machine
 
@@ -36,6 +36,10 @@ class Host:
 
     def told(self) -> str:
         return self.log.read_text()
+
+    def signal_all(self, how: int) -> None:
+        """Send a signal to the process and to every process that it started."""
+        os.killpg(self.process.pid, how)
 
     def stop(self, how: int = signal.SIGTERM) -> float:
         """Seconds from the signal to the end of the process."""
@@ -57,17 +61,28 @@ async def served(
 ) -> AsyncIterator[Host]:
     """The program as module `hosted` of a server's process. command: words, {port} in them is a free port."""
     (folder / "hosted.py").write_text(program)
-    port, log = free_port(), folder / "server.log"
+    port = free_port()
     words = [word.format(port=port) for word in command]
-    own = {"ROWLOCK_DATABASE_URL": database_url, "ROWLOCK_SERVE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+    own = {"ROWLOCK_DATABASE_URL": database_url, "ROWLOCK_SERVE_TOKEN": TOKEN, "HOME": str(folder)}
+    log = folder / "server.log"
+    async with started(words, port=port, cwd=folder, log=log, environ=environ | own, alive=alive) as host:
+        yield host
+
+
+@contextlib.asynccontextmanager
+async def started(
+    words: Sequence[str], *, port: int, cwd: Path, log: Path, environ: Mapping[str, str], alive: str = "/"
+) -> AsyncIterator[Host]:
+    """A server in a process group of its own, once it answers. words: a program of this environment, its arguments."""
     with log.open("wb") as said:
         process = subprocess.Popen(  # noqa: ASYNC220 - a moment
             [Path(sys.executable).parent / words[0], *words[1:]],
-            cwd=folder,
-            env=os.environ | own | environ | {"HOME": str(folder)},
+            cwd=cwd,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
+            process_group=0,
         )
     host = Host(f"http://127.0.0.1:{port}", process, log)
 
@@ -84,5 +99,6 @@ async def served(
         yield host
     finally:
         if process.poll() is None:
+            host.signal_all(signal.SIGCONT)  # a test may have failed while it was paused
             process.terminate()
             process.wait(timeout=PATIENCE)

@@ -115,6 +115,14 @@ async def test_options_leave_the_task_as_it_was(app: Rowlock) -> None:
     assert [job.priority for job in await app.jobs.list()] == [1, 9]
 
 
+async def test_an_engine_of_the_application_finds_the_database(database_url: str) -> None:
+    async with Rowlock(database_url.replace("postgresql://", "postgresql+asyncpg://")) as app:
+        with psycopg.connect(app.database_url) as connection:
+            row = connection.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    assert str(row[0]) in database_url
+
+
 async def test_a_switched_off_worker_still_enqueues(database_url: str) -> None:
     async with Rowlock(settings=Settings(database_url=database_url, worker=False)) as app:
 

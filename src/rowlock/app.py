@@ -402,7 +402,7 @@ class Rowlock:
         executor        "loop" for coroutines, "thread" for functions (the defaults), "process" for a child process
         memory          the most memory an attempt in a child process may use, for example "512MB"
         expires_in      a job expires if it has not started so long after its earliest start
-        max_age         a job ends, waiting or running, so long after its enqueue
+        max_age         a job ends as failed, waiting or running, so long after its enqueue
         on_worker_lost  when the worker dies: "retry" the job, "fail" it, or "hold" it for a person
         approval        True or Approval(…): jobs wait for approval before they run
         gate            the concurrency key, or Gate(key, limit); a function makes it of the arguments
@@ -553,6 +553,14 @@ class Rowlock:
                     password=None if self._embedded else self._password,
                 )
             return self._database
+
+    @property
+    def database_url(self) -> str:
+        """URL of the database, for engines and connections of the application's own; opens it like database().
+
+        It has the password of the embedded server, and of a database the one that its URL has.
+        """
+        return self.database().url
 
     def _reads(self) -> Database:
         """Where searches and statistics are read: on ROWLOCK_REPLICA_URL, if there is one."""

@@ -347,7 +347,7 @@ class BaseTask(BoundTask[P, R]):
         run_at               earliest start: a datetime with a time zone
         run_in               earliest start: so long after the enqueue
         expires_in           the job expires if it has not started so long after its earliest start
-        max_age              the job ends, waiting or running, so long after the enqueue
+        max_age              the job ends as failed, waiting or running, so long after the enqueue
         max_attempts         attempts in all, the first included
         unique_key           one live job per key and kind; a function makes the key of the arguments
         unique_scope         "live": waiting and running jobs hold the key; "waiting": only waiting ones do

@@ -161,4 +161,11 @@ MUTATIONS: Final = (
         "",
         ("tests/cli/commands/test_worker.py::test_a_lane_that_no_worker_serves_is_named",),
     ),
+    Mutation(
+        "an application's engine is given another spelling than drivers know",
+        "store/database.py",
+        "        self.url = plain_url(url)\n",
+        "        self.url = url\n",
+        ("tests/test_tasks.py::test_an_engine_of_the_application_finds_the_database",),
+    ),
 )

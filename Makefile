@@ -88,10 +88,10 @@ test-django-here: $(STAMP)
 	$(PYTEST) $(DJANGO_TESTS) $(ARGS)
 
 test-carriers: $(STAMP) brokers ## run tests/delivery/test_conformance.py: every carrier on real Redis and RabbitMQ servers, which it installs as root where they are missing
-	$(BIN)/pytest tests/delivery/test_conformance.py tests/delivery/test_faults.py $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal tests/delivery/test_conformance.py tests/delivery/test_faults.py $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
-	$(BIN)/pytest tests/browser $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal tests/browser $(ARGS)
 
 examples: $(STAMP) $(UI) chromium ## run the applications of examples/ end to end, and print what each proved
 	$(BIN)/pytest tests/examples tests/docs/test_examples.py -n 2 $(ARGS)

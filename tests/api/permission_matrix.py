@@ -92,7 +92,7 @@ WITHOUT_SCOPE: Final = frozenset(
 """Routes that concern more than some kinds or lanes: they take their permissions without a scope."""
 SHOWS_NOTHING: Final = frozenset(
     {"list_jobs", "list_workflows", "list_pending", "list_schedules", "list_kinds", "stream_events", "order_jobs"}
-    | {"get_operation", "cancel_operation", "suggest_search", "count_search", "list_views"}
+    | {"get_operation", "cancel_operation", "suggest_search", "count_search", "list_views", "explain_jobs"}
 )
 """Routes that succeed whatever the scope, and show the things within it; an operation belongs to the caller itself."""
 OF_THE_CALLER: Final = frozenset({"create_view", "change_view", "delete_view"})
@@ -205,8 +205,9 @@ class World:
                 body["name"] = f"{body['name']}{next(self.numbers)}"
         if case.operation == "log_in":
             body = {"token": (await app.tokens.create("browser", roles=["user"])).text}
+        query = {"id": (await self._job(case))["job_id"]} if case.operation == "explain_jobs" else how.get("query")
         path = case.path.replace(":path}", "}").format(**names)
-        return {"url": f"http://door{path}", "json": body, "params": how.get("query")}
+        return {"url": f"http://door{path}", "json": body, "params": query}
 
     async def _role(self, case: Case) -> str:
         """A principal gives and takes only what it holds itself."""

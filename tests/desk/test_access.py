@@ -52,6 +52,7 @@ TABLE: dict[str, Line] = {
     "jobs.many": Line(ALL_ROLES, lambda d, job: d.jobs.many([job])),
     "jobs.history": Line(ALL_ROLES, lambda d, job: d.jobs.history(job)),
     "jobs.explain": Line(ALL_ROLES, lambda d, job: d.jobs.explain(job)),
+    "jobs.explain_many": Line(ALL_ROLES, lambda d, job: d.jobs.explain_many([job])),
     "jobs.items": Line(ALL_ROLES, lambda d, job: d.jobs.items(job)),
     "jobs.logs": Line(ALL_ROLES, lambda d, job: d.jobs.logs(job)),
     "jobs.get_for": Line(STAFF, lambda d, job: d.jobs.get_for(Permission.EDIT, job), Permission.EDIT),

@@ -12,7 +12,7 @@ const deploy = (before: number | null, after: number | null) =>
 
 describe("deployMarkers", () => {
   it("says how many jobs failed before and after", () => {
-    expect(deployMarkers([deploy(0.01, 0.5)])).toEqual([{ at: 100, label: "2.0: 1 % → 50 % failed" }]);
+    expect(deployMarkers([deploy(0.01, 0.5)])).toEqual([{ at: 100, label: "2.0: 1.0 % → 50 % failed" }]);
   });
 
   it("names the version alone while nothing has ended", () => {

@@ -92,7 +92,9 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
     headers = {"Sec-Fetch-Site": "same-origin"} | (
         {"If-Match": "*"} if operation in ("change_lane", "change_job", "change_schedule") else {}
     )
-    return await client.request(method, path.replace(":path}", "}").format(**names), json=body, headers=headers)
+    query = {"id": names["job_id"]} if operation == "explain_jobs" else None
+    url = path.replace(":path}", "}").format(**names)
+    return await client.request(method, url, params=query, json=body, headers=headers)
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission

@@ -36,9 +36,6 @@ class CommandContext:
     """The common options of one command; `app` is found or made at first use."""
 
     def __init__(self, app_path: str | None, database_url: str | None, schema: str | None, *, as_json: bool) -> None:
-        """Raise ConfigurationError for a URL that cannot be read: no later start and no edited file would mend it."""
-        if database_url is not None:
-            plain_url(database_url)
         self.app_path, self.database_url, self.schema = app_path, database_url, schema
         self.screen = Screen(as_json=as_json)
         self._app: Rowlock | None = None
@@ -69,8 +66,11 @@ class CommandContext:
     def require_app(self, *, find: bool = False) -> None:
         """Raise ConfigurationError without a fitting --app, for commands that run or check the application's code.
 
+        So does a --database-url that cannot be read: no later start and no edited file would mend either.
         find: take the only application of the current folder, if there is just one.
         """
+        if self.database_url is not None:
+            plain_url(self.database_url)
         if self.app_path:
             parts_of(self.app_path)
             return

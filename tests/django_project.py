@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXAMPLE = Path(__file__).parent / "contrib" / "django" / "example"
+SETTINGS = "DJANGO_SETTINGS_MODULE"
 
 
 def set_up() -> None:
-    """Set Django up with the settings of the example; a second call does nothing."""
+    """Set Django up with the settings of the example; a second call does nothing.
+
+    The environment stays as it was: Celery in a process of another test would look for the example's settings.
+    """
     if str(EXAMPLE) not in sys.path:
         sys.path.insert(0, str(EXAMPLE))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")
     import django  # noqa: PLC0415 - only tests with Django need it
 
-    django.setup()
+    before = dict(os.environ)
+    os.environ[SETTINGS] = "shop.settings"
+    try:
+        django.setup()
+    finally:
+        for name in (SETTINGS, "TZ"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
+        time.tzset()
 
 
 def environment(database_url: str, **more: str) -> Mapping[str, str]:
     """The environment of a process that runs the example's manage.py."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("ROWLOCK_")}
-    return {**own, "EXAMPLE_DATABASE_URL": database_url, "DJANGO_SETTINGS_MODULE": "shop.settings", **more}
+    return {**own, "EXAMPLE_DATABASE_URL": database_url, SETTINGS: "shop.settings", **more}
 
 
 def entry_of(database_url: str) -> dict[str, Any]:

@@ -147,19 +147,27 @@ def test_the_harvest_keeps_what_retention_removed_and_tells_what_went_too_early(
     assert harvest.early == ["job 2 was removed 9.0 s after its end"]
     harvest.take(Evidence(rows={3: late}), 170.0)
     assert len(harvest.early) == 1
-    whole = harvest.whole(Evidence())
+    whole = harvest.whole(Evidence(), 171.0)
     assert whole.rows == {1: ended, 2: done}
     assert (len(whole.attempts), list(whole.edges), harvest.removed) == (1, [(1, 2)], 2)
 
 
-@pytest.mark.parametrize(("looks", "counted"), [((100.0, 159.0, 218.0), {"completed": 5}), ((100.0, 160.0), None)])
+@pytest.mark.parametrize(
+    ("looks", "end", "counted"),
+    [
+        (((100.0, 100.0), (159.0, 159.0)), 218.0, {"completed": 5}),
+        (((100.0, 100.0), (160.0, 160.0)), 161.0, None),
+        (((100.0, 102.0), (155.0, 160.0)), 161.0, None),
+        (((100.0, 100.0), (159.0, 159.0)), 219.0, None),
+    ],
+)
 def test_counts_are_compared_unless_a_job_could_come_and_go_unseen(
-    looks: tuple[float, ...], counted: dict[str, int] | None
+    looks: tuple[tuple[float, float], ...], end: float, counted: dict[str, int] | None
 ) -> None:
     harvest = Harvest(keep=60)
-    for now in looks:
-        harvest.take(Evidence(), now)
-    assert harvest.whole(Evidence(counted={"completed": 5})).counted == counted
+    for began, now in looks:
+        harvest.take(Evidence(), now, began)
+    assert harvest.whole(Evidence(counted={"completed": 5}), end).counted == counted
 
 
 # --- a real one ------------------------------------------------------------------------------------------------------

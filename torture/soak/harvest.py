@@ -26,8 +26,8 @@ class Harvest:
         self._missed = False
         """Whether a job may have ended and gone between two looks, as on a machine that is too busy."""
 
-    def take(self, seen: Evidence, now: float) -> None:
-        """Remember what stands in the tables at this moment of the database's clock."""
+    def take(self, seen: Evidence, now: float, began: float | None = None) -> None:
+        """Remember what stood in the tables. now: after it was read; began: before that, by default the same moment."""
         gone = [row for row in self._last.values() if row.id not in seen.rows]
         self.removed += len(gone)
         for row in gone:
@@ -35,8 +35,11 @@ class Harvest:
                 self.early.append(f"job {row.id} was removed {now - row.finished_at:.1f} s after its end")
         self._remember(seen)
         self._last = {**seen.rows}
+        self._look(now)
+        self._looked_at = now if began is None else began
+
+    def _look(self, now: float) -> None:
         self._missed |= self._looked_at is not None and now - self._looked_at >= self._keep
-        self._looked_at = now
 
     def _remember(self, seen: Evidence) -> None:
         self._rows |= seen.rows
@@ -49,9 +52,10 @@ class Harvest:
         """How many there were so far."""
         return len(self._rows)
 
-    def whole(self, seen: Evidence) -> Evidence:
-        """The end as it is in the tables, with all that was there before."""
+    def whole(self, seen: Evidence, now: float) -> Evidence:
+        """The end as it is in the tables, with all that was there before. now: after it was read."""
         self._remember(seen)
+        self._look(now)
         # Ticks that came too late for a worker were taken away by the harness, not by retention.
         late = {row.id for row in self._rows.values() if row.kind == "tick" and not row.is_final} - seen.rows.keys()
         return replace(

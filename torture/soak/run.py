@@ -170,7 +170,7 @@ async def _soaked(stage: Stage, plan: Plan, processes: Mapping[str, int]) -> Res
         problems = await silenced(stage)
         await stage.final(_FINAL)
         problems += await ended(stage)
-        found = harvest.whole(await _seen(connection))
+        found = harvest.whole(await _seen(connection), time.time())
     finally:
         await connection.close()
     found = replace(evidence.with_ledger(found, stage.ledger), doomed=DOOMED, dropped=DROPPED)
@@ -200,8 +200,10 @@ async def _watched(
         await sampler()
         if passed >= next_harvest:
             await connection.execute(_AGE_SLOTS, timedelta(seconds=plan.keep))
+            looked_at = time.time()
             seen = await _seen(connection)
-            harvest.take(seen, time.time())  # read afterwards: what is missing was removed before this moment
+            # now is read afterwards: what is missing was removed before this moment.
+            harvest.take(seen, time.time(), looked_at)
             next_harvest = passed + plan.keep / 4
         if passed >= next_word:
             _say(passed, sampler, harvest)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.databases import built_once, fresh
-from tests.django_project import EXAMPLE, entry_of, environment, set_up
+from tests.django_project import EXAMPLE, SETTINGS, entry_of, environment, set_up
 
 set_up()  # before test modules import models
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from rowlock.contrib.django.application import DjangoRowlock
 
 TEMPLATE = "rowlock_django"
+
+
+@pytest.fixture(autouse=True)
+def settings_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Child processes of a test find the settings, as those of a Django server do."""
+    monkeypatch.setenv(SETTINGS, "shop.settings")
 
 
 def manage(database_url: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:

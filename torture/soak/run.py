@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from torture import checker, evidence, jobs
 from torture.run import ended, silenced
@@ -22,13 +22,14 @@ from torture.soak.series import Series, Verdict, judge
 from torture.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     import asyncpg
 
     from torture.evidence import Evidence
     from torture.server import Server
 
+T = TypeVar("T")
 RATE: Final = 25.0
 """Calls a second, of about 1.2 jobs; fewer where answers take longer than that leaves between them."""
 DOOMED: Final = frozenset({"doomed"})
@@ -167,9 +168,7 @@ async def _soaked(stage: Stage, plan: Plan, processes: Mapping[str, int]) -> Res
         sampler, harvest = Sampler(connection, processes), Harvest(plan.keep)
         await _watched(connection, plan, sampler, harvest)
         until = time.time()
-        problems = await silenced(stage)
-        await stage.final(_FINAL)
-        problems += await ended(stage)
+        problems = await _harvested(connection, plan, harvest, _ending(stage))
         found = harvest.whole(await _seen(connection), time.time())
     finally:
         await connection.close()
@@ -199,17 +198,39 @@ async def _watched(
     while (passed := time.monotonic() - began) < plan.seconds:
         await sampler()
         if passed >= next_harvest:
-            await connection.execute(_AGE_SLOTS, timedelta(seconds=plan.keep))
-            looked_at = time.time()
-            seen = await _seen(connection)
-            # now is read afterwards: what is missing was removed before this moment.
-            harvest.take(seen, time.time(), looked_at)
+            await _look(connection, plan, harvest)
             next_harvest = passed + plan.keep / 4
         if passed >= next_word:
             _say(passed, sampler, harvest)
             next_word = passed + _SAY_EVERY
         spent = time.monotonic() - began - passed
         await asyncio.sleep(max(0.05, plan.every - spent))
+
+
+async def _look(connection: asyncpg.Connection[asyncpg.Record], plan: Plan, harvest: Harvest) -> None:
+    await connection.execute(_AGE_SLOTS, timedelta(seconds=plan.keep))
+    began = time.time()
+    seen = await _seen(connection)
+    # now is read afterwards: what is missing was removed before this moment.
+    harvest.take(seen, time.time(), began)
+
+
+async def _harvested(
+    connection: asyncpg.Connection[asyncpg.Record], plan: Plan, harvest: Harvest, work: Coroutine[object, object, T]
+) -> T:
+    """The answer of the work; until then retention goes on, and so does the harvest."""
+    working = asyncio.create_task(work)
+    while not working.done():
+        await _look(connection, plan, harvest)
+        await asyncio.wait({working}, timeout=plan.keep / 4)
+    return working.result()
+
+
+async def _ending(stage: Stage) -> list[str]:
+    """Let everything end in its order; returns what went wrong."""
+    problems = await silenced(stage)
+    await stage.final(_FINAL)
+    return problems + await ended(stage)
 
 
 def _say(passed: float, sampler: Sampler, harvest: Harvest) -> None:

@@ -138,7 +138,6 @@ async def soak(
 
 async def _set_up(stage: Stage, plan: Plan, environments: Iterable[Mapping[str, str]]) -> dict[str, int]:
     """Start everything; returns the processes to watch."""
-    await stage.ask("UPDATE retention SET keep = make_interval(secs => $1)", plan.keep)
     await stage.ask("UPDATE duties SET every = make_interval(secs => $1) WHERE name = 'prune'", plan.keep / 3)
     stage.environment |= {
         "ROWLOCK_LANES": LANES,
@@ -166,6 +165,9 @@ async def _soaked(stage: Stage, plan: Plan, processes: Mapping[str, int]) -> Res
     connection = await stage.server.connect(stage.database)
     try:
         sampler, harvest = Sampler(connection, processes), Harvest(plan.keep)
+        # Retention begins after the first look: ticks that ran while everything started are counted, too.
+        await _look(connection, plan, harvest)
+        await stage.ask("UPDATE retention SET keep = make_interval(secs => $1)", plan.keep)
         await _watched(connection, plan, sampler, harvest)
         until = time.time()
         problems = await _harvested(connection, plan, harvest, _ending(stage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -149,16 +148,9 @@ def running(broker: Redis | RabbitMQ) -> Iterator[Redis | RabbitMQ]:
 
 @contextlib.asynccontextmanager
 async def silent_server() -> AsyncIterator[int]:
-    """A port of this machine that accepts connections and never answers, as a broker that hangs; they end with it."""
-    connections: list[asyncio.StreamWriter] = []
+    """A port of this machine that takes connections and never answers, as a broker that hangs; they end with it.
 
-    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append(writer)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for writer in connections:
-            writer.transport.abort()
+    No connection is accepted: the kernel keeps them, and resets every one when the socket is closed.
+    """
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        yield listening.getsockname()[1]

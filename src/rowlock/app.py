@@ -279,7 +279,7 @@ class Rowlock:
 
     @property
     def webhooks(self) -> Webhooks:
-        """Look up, add, change, remove and test endpoints that are told of jobs."""
+        """Look up, add, change, remove and test the endpoints that get webhooks."""
         return self._own_desk.webhooks
 
     @property

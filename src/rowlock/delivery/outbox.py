@@ -120,7 +120,7 @@ class Outbox:
         return self._routes.may_carry(kind)
 
     async def flush(self, *, within: float | None = None) -> None:
-        """Wait until what was noted is sent, for so many seconds at most."""
+        """Wait until the messages of all noted jobs are sent. within: seconds at most; None: without a limit."""
         if self._starts or self._look_now:
             self._begin()
         if self._task is not None:

@@ -191,7 +191,7 @@ class DeskBase:
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """Endpoints of other systems that are told of jobs."""
+        """The endpoints of other systems that get webhooks."""
         from rowlock.desk.webhooks import Webhooks
 
         resources = self._resources

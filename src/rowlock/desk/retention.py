@@ -55,7 +55,7 @@ class Retention:
 
     @changes(Permission.WORKERS_MANAGE)
     async def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
-        """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
+        """Remove the retention that was set here; returns the rule of the code, or None if it has none."""
         state = checked_state(state)
         async with self._open().transaction() as session:
             before = [RetentionRule(**row) for row in await session.fetch("retention_lock", kind=kind, state=state)]

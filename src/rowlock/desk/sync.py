@@ -565,7 +565,7 @@ class SyncRetention:
         return self._bridge.run(self._desk.set(kind, keep, state=state))
 
     def reset(self, kind: str, *, state: str = "*") -> RetentionRule | None:
-        """Take back what was set: the time of the code counts again. None: the code says none, and the rule is gone."""
+        """Remove the retention that was set here; returns the rule of the code, or None if it has none."""
         return self._bridge.run(self._desk.reset(kind, state=state))
 
     def list(self) -> list[RetentionRule]:

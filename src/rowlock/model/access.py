@@ -53,7 +53,7 @@ class Permission(StrEnum):
     TOKENS_MANAGE = "tokens:manage"
     """Tokens, roles and grants."""
     WEBHOOKS_MANAGE = "webhooks:manage"
-    """Endpoints of other systems that are told of jobs."""
+    """The endpoints of other systems that get webhooks."""
 
 
 ALL: Final = frozenset(Permission)

@@ -47,6 +47,6 @@ async def set_retention(
 
 @routes.delete("/retention/{kind:path}", needs=Permission.WORKERS_MANAGE, problems=("not-found", "invalid-option"))
 async def reset_retention(desk: CurrentDesk, kind: Kind, state: FinalState = "*") -> RetentionResetAnswer:
-    """Take back what was set: the time of the code counts again."""
+    """Remove the retention that was set here, so that the one in the code counts again."""
     rule = await desk.retention.reset(kind, state=state)
     return RetentionResetAnswer(rule=None if rule is None else RetentionAnswer.of(rule))

@@ -54,7 +54,7 @@ async def change(
 
 @command(group, "reset")
 async def reset(context: CommandContext, kind: Kind, *, state: FinalState = EVERY) -> None:
-    """Take back what was set; the time that the code says counts again."""
+    """Remove the retention that was set here, so that the one in the code counts again."""
     rule = await context.desk.retention.reset(kind, state=state)
     _show(context, [] if rule is None else [rule])
 

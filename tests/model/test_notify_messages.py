@@ -34,6 +34,7 @@ WIRE: list[tuple[Message, str]] = [
     (DrainRequested(frozenset({8})), '{"drain":[8]}'),
     (DrainRequested(None), '{"drain":1}'),
     (LockReleased(-5, 2**62), '{"key":"-5","next":"4611686018427387904"}'),
+    (LockReleased(-5, 7, 3), '{"key":"-5","next":"7","n":3}'),
 ]
 
 

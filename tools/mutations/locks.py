@@ -28,10 +28,24 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a release tells nobody",
-        migration("set_aside"),
+        migration("lock_turns"),
         "IF heir <> p_session AND pg_notification_queue_usage() < 0.9 THEN",
         "IF false THEN",
         (f"{OF_LOCKS}a_release_reaches_another_process_in_milliseconds",),
+    ),
+    Mutation(
+        "a late message about a lock lets its process go first again",
+        LOCKS,
+        "released.next_n <= queue.served",
+        "False",
+        (f"{OF_LOCKS}a_late_message_about_a_turn_that_was_taken_does_not_jump_the_queue",),
+    ),
+    Mutation(
+        "a process that released a lock yields although its turn has come again",
+        LOCKS,
+        " and queue.called <= held.n:",
+        ":",
+        (f"{OF_LOCKS}a_message_that_overtakes_the_answer_to_a_release_is_not_forgotten",),
     ),
     Mutation(
         "who gives up leaves his traces",

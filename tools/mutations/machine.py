@@ -340,7 +340,7 @@ _SCENES: Final = (
     ),
     Mutation(
         "machine: a lock goes to the one that came last",
-        migration("set_aside"),
+        migration("lock_turns"),
         "ORDER BY k.since, k.session, k.n LIMIT 1",
         "ORDER BY k.since DESC, k.session, k.n LIMIT 1",
         _scene("a_lock_goes_to_the_one_that_has_waited_longest"),

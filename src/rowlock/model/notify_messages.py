@@ -70,10 +70,14 @@ class DrainRequested:
 
 @dataclass(frozen=True, slots=True)
 class LockReleased:
-    """A lock of the application is free: for those who wait for it. next_session: whose turn it is."""
+    """A lock of the application is free: for those who wait for it. next_session: whose turn it is.
+
+    next_n: the number of the session's waiter; None: sent by a schema that does not name it.
+    """
 
     key: int
     next_session: int
+    next_n: int | None = None
 
 
 Message: TypeAlias = (
@@ -127,8 +131,8 @@ def _content(message: Message) -> dict[str, object]:  # noqa: PLR0911 - one retu
             return {"schedules": 1}
         case DrainRequested(worker_ids):
             return {"drain": 1 if worker_ids is None else sorted(worker_ids)}
-        case LockReleased(key, next_session):
-            return {"key": str(key), "next": str(next_session)}
+        case LockReleased(key, next_session, next_n):
+            return {"key": str(key), "next": str(next_session)} | ({} if next_n is None else {"n": next_n})
         case _:
             assert_never(message)
 
@@ -166,5 +170,7 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Message]]] = {
     "lanes": lambda _: LanesEdited(),
     "schedules": lambda _: SchedulesEdited(),
     "drain": lambda content: DrainRequested(_ids(content["drain"]) if isinstance(content["drain"], list) else None),
-    "key": lambda content: LockReleased(int(content["key"]), int(content["next"])),
+    "key": lambda content: LockReleased(
+        int(content["key"]), int(content["next"]), int(content["n"]) if "n" in content else None
+    ),
 }

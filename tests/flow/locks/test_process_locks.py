@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from rowlock import (
     newer_than,
 )
 from rowlock.flow.locks import process_locks
+from rowlock.model import notify_messages
 from rowlock.model.lock import advisory
 from rowlock.testing import stub_context, stub_sync_context
 
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     import asyncpg
+
+    from rowlock.store.connections.lock_session import LockSession
+    from rowlock.store.database import Record
 
     Raw = asyncpg.Connection[asyncpg.Record]
 
@@ -228,6 +233,79 @@ async def test_the_longest_waiting_process_is_next(
             await waiting(one, n)
     await in_time(asyncio.gather(*tasks))
     assert order == ["a", "b", "c", "d"]
+
+
+@dataclass
+class Turns:
+    """A process's waiter for EDITION, and messages about its turn that are sent at chosen moments."""
+
+    app: Rowlock
+    sql: Raw
+    session: LockSession
+
+    async def let_another_process_wait_longest(self) -> None:
+        await self.sql.fetchval("SELECT pg_advisory_lock(99)")
+        await self.sql.execute(
+            "INSERT INTO locks (session, n, pid, key, namespace, name, held, process, since)"
+            " VALUES (99, 1, pg_backend_pid(), $1, 'edition', '7', false, 'another', '2000-01-01')",
+            EDITION,
+        )
+
+    async def announce(self, n: int) -> None:
+        payload = notify_messages.encode(notify_messages.LockReleased(EDITION, self.session.number, n))
+        await self.sql.execute("SELECT pg_notify($1, $2)", self.session.channel, payload)
+        await self.session.fetch("lock_holder", key=EDITION)  # the message came with the answer, or before it
+        await let_others_run()
+        await self.session.fetch("lock_holder", key=EDITION)  # behind the try that the message led to
+
+
+@pytest.fixture
+async def turns(make_app: Callable[..., Rowlock], sql: Raw, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    monkeypatch.setattr(process_locks, "GRACE", 60.0)
+    app = make_app()
+    return Turns(app, sql, await process_locks.locks_of(app.database())._opened())
+
+
+async def test_a_late_message_about_a_turn_that_was_taken_does_not_jump_the_queue(turns: Turns) -> None:
+    """A waiter that tries by itself may hold and release the lock before the message about its turn arrives."""
+    entered: list[str] = []
+
+    async def enter() -> None:
+        async with turns.app.lock("edition", 7):
+            entered.append("second")
+
+    async with turns.app.lock("edition", 7):
+        second = asyncio.create_task(enter())
+        await waiting(turns.app)
+        await turns.let_another_process_wait_longest()
+    await turns.announce(1)
+    assert entered == []
+    await turns.announce(2)
+    await in_time(second)
+
+
+async def test_a_message_that_overtakes_the_answer_to_a_release_is_not_forgotten(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process may hold and release the lock before the answer to our release is read."""
+    fetch = turns.session.fetch
+
+    async def answer_late(name: str, /, **values: object) -> list[Record]:
+        answer = await fetch(name, **values)
+        if name == "lock_release" and values["n"] == 1:
+            await turns.announce(2)
+        return answer
+
+    async def enter() -> None:
+        async with turns.app.lock("edition", 7):
+            pass
+
+    monkeypatch.setattr(turns.session, "fetch", answer_late)
+    async with turns.app.lock("edition", 7):
+        second = asyncio.create_task(enter())
+        await waiting(turns.app)
+        await turns.let_another_process_wait_longest()
+    await in_time(second)
 
 
 async def test_who_gives_up_leaves_nothing_behind(make_app: Callable[..., Rowlock], sql: Raw) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.locks.lock import LockRequest
+    from rowlock.model.notify_messages import LockReleased
     from rowlock.store.database import Database
 
 _BACKOFF: Final = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -45,6 +46,10 @@ class _KeyQueue:
     """Set when the key may be free."""
     users: int = 0
     holder: HeldLock | None = None
+    served: int = 0
+    """The highest number of an acquisition that got the key, or that came before this queue."""
+    called: int = 0
+    """The highest number of an acquisition whose turn another process has announced."""
     yield_until: float = 0.0
     """Loop time until which another process goes first."""
 
@@ -98,9 +103,9 @@ class LoopLocks:
     async def acquire(self, request: LockRequest) -> HeldLock:
         """Wait for a lock; see LockBackend."""
         key = advisory(self._database.schema, request.namespace, request.name)
-        queue = self._queues.setdefault(key, _KeyQueue())
-        queue.users += 1
         acquisition = _Acquisition(request, key, next(self._numbers))
+        queue = self._queues.setdefault(key, _KeyQueue(served=acquisition.n - 1))
+        queue.users += 1
         try:
             _refuse_nested(queue.holder, request)
             limit = None if request.timeout is None else request.timeout.total_seconds()
@@ -113,6 +118,7 @@ class LoopLocks:
         finally:
             queue.users -= 1
             self._tidy(key)
+        queue.served = max(queue.served, acquisition.n)
         held = queue.holder = HeldLock(request, acquisition.session, acquisition.n)
         self._held.add(held)
         return held
@@ -194,7 +200,8 @@ class LoopLocks:
         try:
             if held.lost is None and held.session is not None:
                 (row,) = await held.session.fetch("lock_release", key=key, n=held.n)
-                if row["heir"] not in (None, held.session.number):
+                # A message may overtake the answer: the heir has been and gone, and this process is next again.
+                if row["heir"] not in (None, held.session.number) and queue.called <= held.n:
                     queue.yield_until = asyncio.get_running_loop().time() + GRACE
                     queue.freed.clear()
                 if not row["was_held"]:
@@ -223,11 +230,14 @@ class LoopLocks:
         for held in [held for held in self._held if held.session is session]:
             held.lose(f"the connection that held it is gone ({why})")
 
-    def _on_freed(self, key: int, number: int) -> None:
-        queue = self._queues.get(key)
+    def _on_freed(self, released: LockReleased) -> None:
+        queue = self._queues.get(released.key)
         if queue is None or self._session is None:
             return
-        if number == self._session.number:
+        if released.next_session == self._session.number:
+            if released.next_n is not None and released.next_n <= queue.served:
+                return  # It came after its waiter had taken the lock by itself: the next turn is another process's.
+            queue.called = released.next_n or 0
             queue.yield_until = 0.0
             queue.freed.set()
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable
-from rowlock.model import notify_messages
+from rowlock.model.notify_messages import LockReleased, decode
 from rowlock.store.database import OUTAGE, unreachable
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class LockSession:
     """One connection, past any pooler, from open() to close() or until it breaks. A new connection is a new session."""
 
     def __init__(
-        self, database: Database, lost: Callable[[LockSession, str], None], freed: Callable[[int, int], None]
+        self, database: Database, lost: Callable[[LockSession, str], None], freed: Callable[[LockReleased], None]
     ) -> None:
-        """lost: called when the connection breaks; freed: called with a released key and the session whose turn it is.
+        """lost: called when the connection breaks; freed: called when a lock of another process is released.
 
         Both are called on the loop.
         """
@@ -128,9 +128,9 @@ class LockSession:
         self._lost(self, why)
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        message = notify_messages.decode(str(payload))
+        message = decode(str(payload))
         match message:
-            case notify_messages.LockReleased(key, next_session):
-                self._freed(key, next_session)
+            case LockReleased():
+                self._freed(message)
             case _:
                 logger.debug("ignored an unknown message: %r", payload)

@@ -121,12 +121,14 @@ chromium: # without a browser the tests fail and say what to install
 			apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 		echo "Chromium is missing: sudo apt-get install chromium, or set ROWLOCK_TEST_CHROMIUM to its path." >&2
 
-# Debian's packages would start a server each; policy-rc.d forbids that while they are installed.
+# Debian's packages would start a server each; a policy-rc.d forbids that while they are installed. One that is there
+# already stays as it is: images of containers have one that forbids it, too.
 brokers: # without the servers the tests fail and say what to install
 	@{ command -v redis-server && test -x /usr/lib/rabbitmq/bin/rabbitmq-server; } >/dev/null || \
-		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && test ! -e /usr/sbin/policy-rc.d && \
-			trap 'rm -f /usr/sbin/policy-rc.d' EXIT && printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && \
-			chmod +x /usr/sbin/policy-rc.d && apt-get -qq update && \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+			{ test -e /usr/sbin/policy-rc.d || { trap 'rm -f /usr/sbin/policy-rc.d' EXIT && \
+				printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d && chmod +x /usr/sbin/policy-rc.d; }; } && \
+			apt-get -qq update && \
 			DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server rabbitmq-server >/dev/null; } || \
 		echo "Redis or RabbitMQ is missing: sudo apt-get install redis-server rabbitmq-server" >&2
 

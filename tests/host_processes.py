@@ -50,6 +50,7 @@ class Host:
 
 
 def free_port() -> int:
+    """A port that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

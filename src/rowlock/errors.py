@@ -49,7 +49,7 @@ RowlockError
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WorkflowNotFound          no such workflow (or retention removed it)
-├── WorkerNotFound            no worker has that id or name
+├── WorkerNotFound            no worker has that id or name, or answers probes there
 ├── WrongState                the verb does not apply in the job's state
 │   └── ApprovalRefused       this person's approval does not count for this job
 ├── SignalTimeout             ctx.wait_for() waited as long as it may; the handler may go on without the signal
@@ -314,7 +314,7 @@ class WorkflowNotFound(RowlockError):
 
 
 class WorkerNotFound(RowlockError):
-    """No worker has that id or name."""
+    """No worker has that id or name, or answers probes there."""
 
 
 class WrongState(RowlockError):

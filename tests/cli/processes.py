@@ -39,11 +39,11 @@ async def said(stream: asyncio.StreamReader | None, text: str) -> list[str]:
     raise AssertionError(lines)
 
 
-async def holding(cli: Cli, app: Rowlock) -> tuple[asyncio.subprocess.Process, str, Path]:
+async def holding(cli: Cli, app: Rowlock, *words: str) -> tuple[asyncio.subprocess.Process, str, Path]:
     """A worker process in the middle of a job, the job's id, and the file that lets the job end."""
     started, release = cli.folder / "started", cli.folder / "release"
     public_id = await cli.enqueue("hold", started=str(started), release=str(release))
-    process = await cli.start("worker", "--app", "tasks:app", "--name", "tester")
+    process = await cli.start("worker", "--app", "tasks:app", "--name", "tester", *words)
     await eventually(lambda: exists(started), within=40)
     assert (await app.jobs.get(public_id)).state == State.RUNNING
     return process, public_id, release

@@ -7,8 +7,9 @@ import json
 import re
 from typing import Any
 
-from tests.api.routes.streaming import Serving, free_port
+from tests.api.routes.streaming import Serving
 from tests.docs.page import Page
+from tests.host_processes import free_port
 
 from rowlock.model.event import NAMES
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -137,12 +136,6 @@ class Serving:
         code = await self.process.wait()
         self.process = None
         return code
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 FRAME = re.compile(r"(?:id: (?P<id>\S+)\n)?event: (?P<event>\S+)\ndata: (?P<data>.*)\n\n")

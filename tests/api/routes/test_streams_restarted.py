@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.api.routes.streaming import EventSource, Serving, free_port
+from tests.api.routes.streaming import EventSource, Serving
+from tests.host_processes import free_port
 from tests.waiting import busy_for, eventually
 
 from rowlock import Context, Retry, Rowlock

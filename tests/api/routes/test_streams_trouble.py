@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.api.routes.streaming import EventSource, Serving, free_port
+from tests.api.routes.streaming import EventSource, Serving
 from tests.factories import opened
+from tests.host_processes import free_port
 from tests.own_server import OwnServer
 from tests.waiting import PATIENCE, busy_for, eventually
 

@@ -41,6 +41,14 @@ def worker(
     upkeep_only: Annotated[
         bool, typer.Option("--upkeep-only", help="Run no jobs: rescue, expire, prune, fire schedules and deliver.")
     ] = False,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT|HOST:PORT|FILE|PATH.sock",
+            envvar="ROWLOCK_HEALTH",
+            help="Answer probes there: does it live, is it ready, has it drained. A PORT alone: from this machine.",
+        ),
+    ] = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="Restart the worker whenever a source file changes.")
     ] = False,

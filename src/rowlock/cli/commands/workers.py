@@ -8,6 +8,8 @@ import typer
 
 from rowlock.cli.command import command
 from rowlock.cli.context import CommandContext
+from rowlock.cli.exit_codes import Exit
+from rowlock.cli.process.health_probe import ask
 from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import moment, span
@@ -67,6 +69,23 @@ async def status(context: CommandContext) -> None:
     for kind in found.unserved if not context.screen.as_json else ():
         waited = f", the oldest for {span(kind.oldest_wait)}" if kind.oldest_wait else ""
         context.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
+
+
+@command(group, "probe", schema=False)
+async def probe(
+    context: CommandContext,
+    target: Annotated[str, typer.Argument(metavar="PORT|FILE|SOCKET", help="What `worker --health` was given.")],
+    *,
+    ready: Annotated[bool, typer.Option("--ready", help="Ask whether it is at work, not only alive.")] = False,
+    drained: Annotated[bool, typer.Option("--drained", help="Ask whether it has finished draining.")] = False,
+) -> None:
+    """Ask a worker of this machine how it is. Exit code 0: it lives (is ready, has drained); 1: it does not."""
+    state = ask(target)
+    wanted = "drained" if drained else "ready" if ready else "live"
+    text = f"{state['phase']}, {'' if state[wanted] else 'not '}{wanted}"
+    context.screen.answer(text + (f": {state['reason']}" if state["reason"] else ""), state)
+    if not state[wanted]:
+        raise typer.Exit(Exit.FAILED)
 
 
 def _show(context: CommandContext, found: Sequence[WorkerView], empty: str) -> None:

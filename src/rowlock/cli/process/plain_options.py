@@ -39,6 +39,7 @@ OPTIONS: Final = {
     "--max-jobs": PlainOption("max_jobs", int, least=0),
     "--max-memory": PlainOption("max_memory"),
     "--upkeep-only": PlainOption("upkeep_only", bool, default=False),
+    "--health": PlainOption("health", envvar="ROWLOCK_HEALTH"),
     "--reload": PlainOption("reload", bool, default=False),
     "--follow": PlainOption("follow", int),
     "--dev": PlainOption("dev", bool, default=False),

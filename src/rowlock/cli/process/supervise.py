@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit
+from rowlock.cli.process.health_endpoint import answering
 from rowlock.flow.supervise.control_line import SupervisorLine, line_from
 from rowlock.flow.worker.process_replacement import STOPPING, unblock_signals
 from rowlock.model.problem_codes import CODES, CONFIGURATION
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rowlock.cli.context import CommandContext
 
 logger = logging.getLogger("rowlock.cli")
-_OWN: Final = frozenset({"processes", "reload", "reload_dir", "follow", "dev"})
+_OWN: Final = frozenset({"processes", "reload", "reload_dir", "follow", "dev", "health"})
 
 
 def line() -> SupervisorLine | None:
@@ -52,14 +53,16 @@ def supervise(context: CommandContext, app: Rowlock, options: dict[str, Any]) ->
     # With --reload the reloading parent handles Ctrl-C.
     signals = STOPPING if options["follow"] is None else (signal.SIGTERM,)
     command = reload.command(context, {key: value for key, value in options.items() if key not in _OWN})
-    refusal = asyncio.run(_supervise(app, command, signals))
+    refusal = asyncio.run(_supervise(app, command, signals, options["health"]))
     if refusal is not None:
         message, code = refusal
         context.screen.problem_of(CODES["unavailable"] if code == Exit.DATABASE else CONFIGURATION, message)
         raise SystemExit(code)
 
 
-async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.Signals]) -> tuple[str, int] | None:
+async def _supervise(
+    app: Rowlock, command: list[str], signals: Iterable[signal.Signals], probed_at: str | None
+) -> tuple[str, int] | None:
     from rowlock.flow.enqueue.wake import Waker
     from rowlock.flow.supervise.supervisor import Supervisor
     from rowlock.upkeep.duty import DutyContext
@@ -82,6 +85,7 @@ async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.
     for number in signals:
         loop.add_signal_handler(number, on_signal, number)
     try:
-        return await supervisor.run()
+        with answering(probed_at, supervisor.health):
+            return await supervisor.run()
     finally:
         await app.close()

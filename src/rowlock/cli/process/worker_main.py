@@ -8,10 +8,12 @@ import logging
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.process.development import described, door_of, opened, quiet, upgraded
+from rowlock.cli.process.health_endpoint import answering
 from rowlock.cli.process.reload_child import reload_parent
 from rowlock.cli.process.worker_shutdown import ShutdownControl
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
@@ -25,12 +27,16 @@ from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.cli.context import CommandContext
+    from rowlock.cli.process.health_endpoint import Health
     from rowlock.flow.supervise.control_line import SupervisorLine
     from rowlock.flow.worker.worker import Worker
+
+    Probes: TypeAlias = Callable[[Health], contextlib.AbstractContextManager[None]]
 
 logger = logging.getLogger("rowlock.cli")
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -64,9 +70,18 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
         shutdown, door = ShutdownControl(parent, line), door_of(app, options["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             name = supervise.name_of(options["name"], line)
+            # A supervisor answers probes for its processes.
+            probes = partial(answering, options["health"]) if line is None else _unprobed
             only = options["upkeep_only"]
-            serving = _serve(app, chosen, name, shutdown, dev=options["dev"], door=door, upkeep_only=only)
+            serving = _serve(
+                app, chosen, name, shutdown, dev=options["dev"], door=door, probes=probes, upkeep_only=only
+            )
             run_through_exits(runner, serving)
+
+
+@contextlib.contextmanager
+def _unprobed(_health: Health) -> Iterator[None]:
+    yield
 
 
 def _configure(app: Rowlock, options: dict[str, Any]) -> None:
@@ -105,6 +120,7 @@ async def _serve(
     *,
     dev: bool,
     door: BackgroundServer | None,
+    probes: Probes,
     upkeep_only: bool = False,
 ) -> None:
     parent = shutdown.parent
@@ -120,33 +136,10 @@ async def _serve(
         shutdown.handle_signals(worker)
         if parent is not None:
             parent.report({"data_dir": None if app.settings.database_url else app.settings.data_dir})
-        if dev and not await shutdown.unless_stopped(upgraded(worker)):
-            return
-        # In a development session the reloading parent prints this, once.
-        level = logging.DEBUG if dev else logging.INFO
-        logger.log(
-            level,
-            "worker %s: database %s, schema %s, kinds %s",
-            worker.name,
-            shown(worker.database.url),
-            worker.database.schema,
-            ", ".join(sorted(app.handlers)) or "(none)",
-        )
-        with quiet("rowlock.worker", logging.WARNING, dev=dev):
-            started = await shutdown.unless_stopped(worker.start())
-        if started:
-            if upkeep_only:
-                logger.log(level, "worker %s runs no jobs, only upkeep", worker.name)
-            else:
-                _log_lanes(worker, app, level)
-            if lanes is not None:
-                await _warn_of_unserved_lanes(worker, app)
-            settle_in()
-            async with opened(door) as api:
-                if parent is not None:
-                    parent.report({**await described(worker, app), "api": api})
-                await shutdown.until_stopped()
-            await worker.stop()
+        with probes(worker.health):
+            if dev and not await shutdown.unless_stopped(upgraded(worker)):
+                return
+            await _work(worker, app, shutdown, dev=dev, door=door, limited=lanes is not None)
     finally:
         await app.close()
     if worker.outdated is not None:
@@ -154,6 +147,38 @@ async def _serve(
     if worker.failure is not None:
         raise worker.failure
     shutdown.finish()
+
+
+async def _work(
+    worker: Worker, app: Rowlock, shutdown: ShutdownControl, *, dev: bool, door: BackgroundServer | None, limited: bool
+) -> None:
+    """Start the worker and drain it when it is to stop. limited: --lanes names its lanes."""
+    # In a development session the reloading parent prints this, once.
+    level = logging.DEBUG if dev else logging.INFO
+    logger.log(
+        level,
+        "worker %s: database %s, schema %s, kinds %s",
+        worker.name,
+        shown(worker.database.url),
+        worker.database.schema,
+        ", ".join(sorted(app.handlers)) or "(none)",
+    )
+    with quiet("rowlock.worker", logging.WARNING, dev=dev):
+        started = await shutdown.unless_stopped(worker.start())
+    if not started:
+        return
+    if worker.options.upkeep_only:
+        logger.log(level, "worker %s runs no jobs, only upkeep", worker.name)
+    else:
+        _log_lanes(worker, app, level)
+    if limited:
+        await _warn_of_unserved_lanes(worker, app)
+    settle_in()
+    async with opened(door) as api:
+        if shutdown.parent is not None:
+            shutdown.parent.report({**await described(worker, app), "api": api})
+        await shutdown.until_stopped()
+    await worker.stop()
 
 
 def _log_lanes(worker: Worker, app: Rowlock, level: int) -> None:

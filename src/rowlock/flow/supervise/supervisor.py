@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import DatabaseError
 from rowlock.flow.executors.os_process import ending
 from rowlock.flow.supervise.worker_process import WorkerProcess
+from rowlock.flow.worker.health import HUNG_AFTER, SignsOfLife, WorkerHealth, WorkerPhase
 from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.flow.worker.process_replacement import RECYCLED
 from rowlock.outage_log import OutageLog
@@ -55,6 +56,7 @@ class Supervisor:
         self._dead: dict[int, int] = {}
         """Dead workers and how many more times their claims are rescued."""
         self._checked_at = time.monotonic()
+        self._signs, self._ended = SignsOfLife(), False
 
     async def run(self) -> tuple[str, int] | None:
         """Run until every process has ended for good; returns why no process can start, and the exit code for that."""
@@ -74,6 +76,7 @@ class Supervisor:
             await asyncio.gather(beating, return_exceptions=True)
             for process in self._processes:
                 process.signal(signal.SIGKILL)
+            self._ended = True
         with contextlib.suppress(DatabaseError, TimeoutError, *TRANSIENT):
             async with asyncio.timeout(EVERY):
                 await self._rescue_dead()
@@ -91,12 +94,31 @@ class Supervisor:
                 process.end_within(limit + _SPARE)
         self._check_now.set()
 
+    def health(self, now: float) -> WorkerHealth:
+        """How the processes are together, for probes. now: of the monotonic clock; may be called in any thread.
+
+        A process that is dead or hung is replaced here; it is no reason to kill the others.
+        """
+        if self._ended:
+            return WorkerHealth(WorkerPhase.DRAINED, 0, not_ready="it has finished draining")
+        hung = self._signs.hung(now, HUNG_AFTER)
+        if self._stopping:
+            return WorkerHealth(WorkerPhase.DRAINING, hung=hung, not_ready="it drains")
+        away = sum(process.live_worker is None for process in self._processes)
+        if away:
+            not_ready: str | None = f"{away} of {len(self._processes)} processes are not at work"
+        else:
+            not_ready = self._signs.unanswered(now, 3 * EVERY)
+        phase = WorkerPhase.STARTING if self._signs.answered_at is None else WorkerPhase.RUNNING
+        return WorkerHealth(phase, hung=hung, not_ready=not_ready)
+
     # --- the processes -----------------------------------------------------------------------------------------------
 
     def _check_processes(self) -> None:
         now = time.monotonic()
         # After a pause of the supervisor itself (stopped, suspended) no process counts as silent.
         paused, self._checked_at = now - self._checked_at > _GRACE, now
+        self._signs.ticked_at = now
         for process in self._processes:
             if process.running:
                 code = process.ended()
@@ -197,6 +219,7 @@ class Supervisor:
                 living = [worker_id for process in self._processes if (worker_id := process.live_worker) is not None]
                 if living:
                     await workers.vouch(self._database, living)
+                    self._signs.answered_at = time.monotonic()
                 await self._rescue_dead()
                 outage.recovered()
             except (DatabaseError, TimeoutError, *TRANSIENT) as error:

@@ -38,6 +38,8 @@ class WorkerProcess:
         """When the next process is to be started; None: never again."""
         self.refusal: tuple[str, int] | None = None
         """Why the last process could not start, as it said itself, and its exit code."""
+        self.worker_id: int | None = None
+        self.stopped = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -79,7 +81,7 @@ class WorkerProcess:
         self.line, self._received = ours, b""
         self.began = self.alive_at = time.monotonic()
         self.start_at = None
-        self.worker_id: int | None = None
+        self.worker_id = None
         self.replacement_reason = self.end_reason = ""
         self.blocked = 0.0
         self.stopped = self.replacing = False

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.errors import DatabaseError, WriteRefused
+from rowlock.flow.worker.health import SignsOfLife
 from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.outage_log import OutageLog
@@ -133,11 +134,13 @@ class Heartbeat:
         on_beat: Callable[[CompletedBeat], None],
         watchdog: Watchdog,
         on_death: Callable[[Exception], None] = lambda _: None,
+        signs: SignsOfLife | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """All are called in the thread. on_death: the thread has failed for good."""
         self._database, self._worker_id, self._monotonic = database, worker_id, monotonic
         self._report, self._on_beat, self._watchdog, self._on_death = report, on_beat, watchdog, on_death
+        self._signs = signs or SignsOfLife()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat_now: asyncio.Event | None = None
@@ -249,7 +252,7 @@ class Heartbeat:
         )
         if look:
             self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * answer.spent / 1000)
-        self._last = answer.now
+        self._last, self._signs.answered_at = answer.now, self._monotonic()
         self._overdue = self._overdue + 1 if "schedules" in answer.due else 0
         self._pause = _until_next(answer.schedule_in, self._overdue)
         disowned = await self._disown(link, report, before, asked=disown)

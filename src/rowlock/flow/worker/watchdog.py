@@ -10,11 +10,13 @@ import gc
 import logging
 import sys
 import threading
+import time
 import traceback
 from contextvars import Context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rowlock.flow.worker.health import SignsOfLife
 from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
@@ -62,6 +64,8 @@ class Watchdog:
         settings: Settings,
         replacement: ProcessReplacement | None = None,
         events: Events | None = None,
+        signs: SignsOfLife | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """suspects: called in the watchdog's thread while the loop is blocked. Without a replacement it only logs."""
         self._database, self._worker_id, self._suspects = database, worker_id, suspects
@@ -71,6 +75,7 @@ class Watchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._answered = threading.Event()
+        self._signs, self._monotonic = signs or SignsOfLife(), monotonic
         self._ticks = 0
         self._debugged = False
         """A person stands in a debugger, which is no fault."""
@@ -109,8 +114,10 @@ class Watchdog:
 
     async def _pause(self, waited: float) -> float:
         self._ticks += 1
+        blocked = 0.0 if self._debugged else waited
+        self._signs.ticked_at, self._signs.blocked_for = self._monotonic(), blocked
         if self._replacement is not None and self._ticks % _REPORT_EVERY == 0:
-            self._replacement.report_alive(0.0 if self._debugged else waited)
+            self._replacement.report_alive(blocked)
         await asyncio.sleep(self._tick)
         return self._tick
 

@@ -22,7 +22,8 @@ from rowlock.flow.kinds.handler import find_handler
 from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
-from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
+from rowlock.flow.worker.health import HUNG_AFTER, SignsOfLife, WorkerHealth, WorkerPhase
+from rowlock.flow.worker.heartbeat import EVERY, BeatReport, Heartbeat
 from rowlock.flow.worker.memory import MemoryGauge
 from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
@@ -129,7 +130,7 @@ class Worker:
         self.failure: WorkerFailed | None = None
         """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
         self._claiming: asyncio.Task[None] | None = None
-        self._recycling, self._memory = Recycling(settings, replacement), MemoryGauge()
+        self._recycling, self._memory, self._signs = Recycling(settings, replacement), MemoryGauge(), SignsOfLife()
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -244,6 +245,7 @@ class Worker:
             settings=self.settings,
             replacement=self._replacement,
             events=self._events,
+            signs=self._signs,
         )
         self._heartbeat = Heartbeat(
             self.database,
@@ -252,6 +254,7 @@ class Worker:
             on_beat=self._pass_beat,
             watchdog=watchdog,
             on_death=self._on_heartbeat_death,
+            signs=self._signs,
         )
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -369,6 +372,20 @@ class Worker:
     async def _register(self) -> None:
         self.id, now = await self._registration.enter(self.settings)
         self._clock.set(now)
+
+    def health(self, now: float) -> WorkerHealth:
+        """How this worker is, for probes. now: of the monotonic clock; may be called in any thread."""
+        if self.stopped.is_set():
+            return WorkerHealth(WorkerPhase.DRAINED, 0, not_ready="it has finished draining")
+        hung = self._signs.hung(now, self.settings.blocked_limit or HUNG_AFTER)
+        begun = self._signs.answered_at is not None
+        running = len(self._slots.known_jobs()) if begun else 0
+        if self.draining:
+            return WorkerHealth(WorkerPhase.DRAINING, running, hung, "it drains")
+        not_ready = self._signs.unanswered(now, 3 * EVERY)
+        if not_ready is None and self.options.claims and not self.lanes:
+            not_ready = "it serves no lane"
+        return WorkerHealth(WorkerPhase.RUNNING if begun else WorkerPhase.STARTING, running, hung, not_ready)
 
     # --- what to claim -----------------------------------------------------------------------------------------------
 

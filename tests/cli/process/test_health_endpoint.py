@@ -20,7 +20,7 @@ from rowlock.cli.process.health_probe import ask
 from rowlock.flow.worker.health import WorkerHealth, WorkerPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 AT_WORK = WorkerHealth(WorkerPhase.RUNNING, 2)
@@ -131,15 +131,15 @@ async def test_a_file_follows_the_worker_and_says_in_the_end_that_it_has_drained
 
 
 @pytest.fixture
-def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
+def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], set[str]]]:
     """systemd's end of the line: the lines of the next message."""
     monkeypatch.setattr(health_endpoint, "EVERY", 0.01)
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    line.settimeout(30)
-    line.bind(str(tmp_path / "notify"))
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
-    return lambda: set(line.recv(4096).decode().split("\n"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.settimeout(30)
+        line.bind(str(tmp_path / "notify"))
+        yield lambda: set(line.recv(4096).decode().split("\n"))
 
 
 def test_systemd_is_told_once_that_the_worker_is_ready_and_again_and_again_that_it_lives(

@@ -46,7 +46,7 @@ TESTED_ELSEWHERE: Final = {
     "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
     " cli/process/free_port cli/process/reload_child",
     "cli/commands/test_mcp.py": "cli/mcp_server",
-    "cli/process/test_health_endpoint.py": "cli/process/health_probe",
+    "cli/health/test_endpoint.py": "cli/health/probe",
     "cli/commands/test_worker.py": "cli/process/worker_main cli/process/worker_shutdown",
     "torture/test_supervised.py": "cli/process/supervise",
     "cli/commands/test_top.py": "cli/screen/panes cli/screen/terminal",

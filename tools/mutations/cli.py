@@ -8,7 +8,7 @@ from mutations.mutation import Mutation
 
 _OF_JOBS: Final = "tests/cli/commands/test_jobs.py::test_"
 _OF_PROBES: Final = "tests/cli/commands/test_worker_health.py::test_"
-_OF_ENDPOINT: Final = "tests/cli/process/test_health_endpoint.py::test_"
+_OF_ENDPOINT: Final = "tests/cli/health/test_endpoint.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
@@ -27,21 +27,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the file of a worker that was killed says that it lives",
-        "cli/process/health_probe.py",
+        "cli/health/probe.py",
         'if age > _OLD and not state["drained"]:',
         "if False:",
         (f"{_OF_ENDPOINT}a_file_follows_the_worker_and_says_in_the_end_that_it_has_drained",),
     ),
     Mutation(
         "the socket of another worker is taken over",
-        "cli/process/health_endpoint.py",
+        "cli/health/endpoint.py",
         "        except ConnectionRefusedError:\n            Path(target).unlink()\n",
         "        except ConnectionRefusedError:\n            pass\n    Path(target).unlink()\n",
         (f"{_OF_ENDPOINT}a_socket_answers_and_one_left_behind_by_a_killed_process_is_replaced",),
     ),
     Mutation(
         "systemd is told that a hung worker lives",
-        "cli/process/health_endpoint.py",
+        "cli/health/endpoint.py",
         "if watchdog and now.live:",
         "if watchdog:",
         (f"{_OF_ENDPOINT}systemd_is_told_once_that_the_worker_is_ready_and_again_and_again_that_it_lives",),

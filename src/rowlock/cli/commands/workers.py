@@ -9,7 +9,7 @@ import typer
 from rowlock.cli.command import command
 from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.process.health_probe import ask
+from rowlock.cli.health.probe import ask
 from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import moment, span

@@ -2,7 +2,6 @@
 
 worker_main runs a worker in this process and must not import typer, which costs memory that a worker keeps. supervise
 starts several of them, reload replaces one whenever a file changes; reload_child is the worker's side of that.
-health_endpoint answers probes of the worker or its supervisor, and health_probe asks them.
 Start with worker_main.
 """
 

@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.process.health_endpoint import answering
+from rowlock.cli.health.endpoint import answering
 from rowlock.flow.supervise.control_line import SupervisorLine, line_from
 from rowlock.flow.worker.process_replacement import STOPPING, unblock_signals
 from rowlock.model.problem_codes import CODES, CONFIGURATION

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit, exit_of
+from rowlock.cli.health.endpoint import answering
 from rowlock.cli.process.development import described, door_of, opened, quiet, upgraded
-from rowlock.cli.process.health_endpoint import answering
 from rowlock.cli.process.reload_child import reload_parent
 from rowlock.cli.process.worker_shutdown import ShutdownControl
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.cli.context import CommandContext
-    from rowlock.cli.process.health_endpoint import Health
+    from rowlock.cli.health.endpoint import Health
     from rowlock.flow.supervise.control_line import SupervisorLine
     from rowlock.flow.worker.worker import Worker
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
-from rowlock.cli.process.health_endpoint import EVERY, is_file, tcp_address
+from rowlock.cli.health.endpoint import EVERY, is_file, tcp_address
 from rowlock.errors import WorkerNotFound
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from tests.host_processes import free_port
 from tests.waiting import until
 
 from rowlock import ConfigurationError, InvalidOption, WorkerNotFound
-from rowlock.cli.process import health_endpoint
-from rowlock.cli.process.health_endpoint import answering
-from rowlock.cli.process.health_probe import ask
+from rowlock.cli.health import endpoint
+from rowlock.cli.health.endpoint import answering
+from rowlock.cli.health.probe import ask
 from rowlock.flow.worker.health import WorkerHealth, WorkerPhase
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_a_socket_answers_and_one_left_behind_by_a_killed_process_is_replaced(tm
 async def test_a_file_follows_the_worker_and_says_in_the_end_that_it_has_drained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health_endpoint, "EVERY", 0.01)
+    monkeypatch.setattr(endpoint, "EVERY", 0.01)
     told, path = Told(), tmp_path / "health"
     with answering(str(path), told):
         assert ask(str(path))["ready"] is True
@@ -133,7 +133,7 @@ async def test_a_file_follows_the_worker_and_says_in_the_end_that_it_has_drained
 @pytest.fixture
 def notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], set[str]]]:
     """systemd's end of the line: the lines of the next message."""
-    monkeypatch.setattr(health_endpoint, "EVERY", 0.01)
+    monkeypatch.setattr(endpoint, "EVERY", 0.01)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:

@@ -18,7 +18,7 @@ class ServiceFailed(OSError):
     """A service that answered with an error, or not at all; it may work a moment later."""
 
 
-async def call(  # noqa: PLR0913 - the parts of a request
+async def call(
     client: httpx.AsyncClient,
     service: str,
     method: str,
@@ -40,7 +40,7 @@ async def call(  # noqa: PLR0913 - the parts of a request
             message = f"{service} answered {error.response.status_code}: {error.response.text[:200]}"
             raise ServiceFailed(message) from error
         except httpx.HTTPError as error:
-            message = f"{service} cannot be reached: {error or type(error).__name__}"
+            message = f"{service} cannot be reached: {error!r}"
             raise ServiceFailed(message) from error
         return answer
 

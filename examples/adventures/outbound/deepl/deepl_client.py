@@ -28,9 +28,7 @@ class DeepLClient:
     async def translate(self, text: str, language: str) -> str:
         """Ask for a translation."""
         body = {"text": [text], "target_lang": language.upper()}
-        answer = await call(
-            self.http, "deepl", "POST", f"{self.url}/v2/translate", headers=self._headers, json=body
-        )
+        answer = await call(self.http, "deepl", "POST", f"{self.url}/v2/translate", headers=self._headers, json=body)
         return str(field(answer, "translations", 0, "text"))
 
     @property

@@ -10,4 +10,4 @@ class StubGeminiClient:
 
     async def read_aloud(self, text: str, language: str) -> bytes:  # noqa: ARG002 - the same in every language
         """A short tone, whatever the text is."""
-        return wav_of(hum(text.split()[0]))
+        return wav_of(hum(text.split(maxsplit=1)[0]))

@@ -47,20 +47,24 @@ class S3Client:
 
     async def _send(self, method: str, key: str, content: bytes = b"") -> bytes:
         url = f"{self.endpoint}/{self.bucket}" + (f"/{quote(key)}" if key else "")
-        headers = signed_headers(method, url, content, self.access_key, self.secret_key, datetime.now(UTC))
+        keys = (self.access_key, self.secret_key)
+        headers = signed_headers(method, url, content, keys=keys, now=datetime.now(UTC))
         return (await call(self.http, "s3", method, url, headers=headers, content=content)).content
 
 
-def signed_headers(  # noqa: PLR0913 - the parts of what is signed
+def signed_headers(
     method: str,
     url: str,
     content: bytes,
-    access_key: str,
-    secret_key: str,
+    *,
+    keys: tuple[str, str],
     now: datetime,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Headers with a signature of the request, version 4. more: further headers to sign, with lower-case names."""
+    """Headers with a signature of the request, version 4.
+
+    keys: the access key and the secret one. more: further headers to sign, with lower-case names.
+    """
     at, parts = now.strftime("%Y%m%dT%H%M%SZ"), urlsplit(url)
     digest = hashlib.sha256(content).hexdigest()
     signed = {"host": parts.netloc, "x-amz-content-sha256": digest, "x-amz-date": at, **(more or {})}
@@ -69,9 +73,9 @@ def signed_headers(  # noqa: PLR0913 - the parts of what is signed
     request = "\n".join([method, parts.path, parts.query, *lines, "", names, digest])
     scope = f"{at[:8]}/{_REGION}/s3/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", at, scope, hashlib.sha256(request.encode()).hexdigest()])
-    key = f"AWS4{secret_key}".encode()
+    key = f"AWS4{keys[1]}".encode()
     for word in scope.split("/"):
         key = hmac.digest(key, word.encode(), "sha256")
     signature = hmac.new(key, text.encode(), "sha256").hexdigest()
-    credential = f"AWS4-HMAC-SHA256 Credential={access_key}/{scope},SignedHeaders={names},Signature={signature}"
+    credential = f"AWS4-HMAC-SHA256 Credential={keys[0]}/{scope},SignedHeaders={names},Signature={signature}"
     return {**signed, "Authorization": credential}

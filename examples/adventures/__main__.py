@@ -42,9 +42,8 @@ async def run(port: int, seconds: float) -> None:
             "DATABASE_URL": url.render_as_string(hide_password=False),
             "JWT_SECRET": os.environ.get("JWT_SECRET") or "of-this-machine-and-this-example",
             "ROWLOCK_SERVE_TOKEN": token,
-            "ANTHROPIC_URL": outside,
-            "DEEPL_URL": outside,
-            "GEMINI_URL": outside,
+            **dict.fromkeys(("ANTHROPIC_URL", "DEEPL_URL", "GEMINI_URL"), outside),
+            **dict.fromkeys(("ANTHROPIC_API_KEY", "DEEPL_API_KEY", "GEMINI_API_KEY"), "of-a-stand-in"),
             "STORAGE_ENDPOINT_URL": outside,
         }
         await migrate(environ)

@@ -186,7 +186,8 @@ def refs_json(refs: Mapping[str, object]) -> str | None:
     text = as_json(refs, "refs")
     for name, value in refs.items():
         size = max(
-            len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+            len(str(name).encode(errors="replace")),
+            len(json.dumps(value, ensure_ascii=False, default=_written).encode(errors="replace")),
         )
         if size > KEY_BYTES:
             message = f"refs must have names and values of at most {KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."

@@ -1,4 +1,4 @@
-"""examples/adventures as docker-compose.test.yml says: its commands and its environment, as processes of this machine."""
+"""examples/adventures with the commands and the environment of docker-compose.test.yml, as processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import psycopg
-import yaml
 from examples.adventures.outside import Asked, OutsideServer, Reply, StandIns
 from sqlalchemy import make_url
+from tests.examples.adventures_compose import compose_file
 from tests.host_processes import Host, free_port
 from tests.waiting import PATIENCE, eventually
 
 from rowlock import Rowlock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = ROOT / "examples" / "adventures"
@@ -84,12 +84,6 @@ def held_services() -> Iterator[tuple[HeldServices, str]]:
         yield services, server.url
         services.release()
         server.shutdown()
-
-
-def service_of(file: str, name: str) -> dict[str, Any]:
-    """A service of a compose file."""
-    found: dict[str, Any] = yaml.safe_load((EXAMPLE / file).read_text())["services"][name]
-    return found
 
 
 @dataclass
@@ -149,11 +143,17 @@ class Deployment:
         }
 
     def start(
-        self, name: str, *, file: str = "docker-compose.test.yml", as_: str = "", cwd: Path = ROOT, **environ: str
+        self,
+        name: str,
+        *,
+        file: str = "docker-compose.test.yml",
+        as_: str = "",
+        cwd: Path = ROOT,
+        environ: Mapping[str, str] | None = None,
     ) -> Host:
         """Start a service of the compose file as a process, with another number for its port."""
-        said, port, called = service_of(file, name), free_port(), as_ or name
-        command = str(said["command"]).replace("--host 0.0.0.0 --port 8000", f"--host 127.0.0.1 --port {port}")
+        said, port, called = compose_file(EXAMPLE / file).services[name], free_port(), as_ or name
+        command = str(said.command).replace("--host 0.0.0.0 --port 8000", f"--host 127.0.0.1 --port {port}")
         words = shlex.split(command.replace("$$", "$"))
         words[0] = {"sh": "/bin/sh"}.get(words[0], f"{PROGRAMS}/{words[0]}")
         theirs = {key: value for key, value in os.environ.items() if not key.startswith(("ROWLOCK_", "OTEL_"))}
@@ -164,7 +164,7 @@ class Deployment:
             process = subprocess.Popen(
                 words,
                 cwd=cwd,
-                env={**theirs, **own, **said["environment"], **self.environ, **given, **environ},
+                env={**theirs, **own, **said.environment, **self.environ, **given, **(environ or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -177,7 +177,7 @@ class Deployment:
 
     async def api(self, **environ: str) -> Host:
         """The API, once it answers: it migrates the database first."""
-        host = self.start("api", **environ)
+        host = self.start("api", environ=environ)
 
         async def healthy() -> bool:
             assert host.process.poll() is None, host.told()
@@ -191,7 +191,7 @@ class Deployment:
 
     async def worker(self, as_: str = "worker", **environ: str) -> Host:
         """A worker, once it serves its lane."""
-        host = self.start("worker", as_=as_, **environ)
+        host = self.start("worker", as_=as_, environ=environ)
         await says(host, "lane adventure_pipeline (4 slots)")
         return host
 
@@ -235,12 +235,12 @@ async def says(host: Host, text: str, times: int = 1) -> None:
 def _end(host: Host) -> None:
     if host.process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            host.signal_all(18)  # SIGCONT: a test may have failed while it was paused
+            host.signal_all(signal.SIGCONT)  # a test may have failed while it was paused
         host.process.terminate()
         try:
             host.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            host.signal_all(9)
+            host.signal_all(signal.SIGKILL)
             host.process.wait()
 
 
@@ -252,13 +252,6 @@ async def deployed(folder: Path, database_url: str) -> AsyncIterator[Deployment]
             deployment = Deployment(folder, database_url, services, outside, rowlock, stack)
             stack.callback(services.release)
             yield deployment
-
-
-async def seconds_of(work: Any) -> float:  # noqa: ANN401 - any awaitable
-    """How long it takes."""
-    begun = time.monotonic()
-    await work
-    return time.monotonic() - begun
 
 
 async def run_to_end(*words: str, cwd: Path, **environ: str) -> str:

@@ -189,9 +189,9 @@ class Deployment:
         await eventually(healthy, within=2 * PATIENCE)
         return host
 
-    async def worker(self, as_: str = "worker", **environ: str) -> Host:
+    async def worker(self, as_: str = "worker", *, file: str = "docker-compose.test.yml", **environ: str) -> Host:
         """A worker, once it serves its lane."""
-        host = self.start("worker", as_=as_, environ=environ)
+        host = self.start("worker", file=file, as_=as_, environ=environ)
         await says(host, "lane adventure_pipeline (4 slots)")
         return host
 

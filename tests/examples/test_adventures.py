@@ -252,7 +252,8 @@ async def test_jobs_are_not_lost_when_workers_are_killed_stopped_or_not_there(
     job = await deployment.rowlock.jobs.get(made["entries"][0]["job_id"])
     assert (job.state, job.attempt, job.losses) == ("queued", 0, 1)  # neither the loss nor the restart used one up
     deployment.services.release()
-    await deployment.worker("third", **REAL)
+    stored = {"STORAGE_PROVIDER": "s3", "STORAGE_BUCKET": "langlearn-test"}
+    await deployment.worker("third", file="docker-compose-prod.yml", **stored, **REAL)
     await reader.entry_becomes(made["id"], "complete")
     assert len(deployment.services.asked_of("anthropic")) == 1
     assert await deployment.sql("SELECT count(*) FROM adventure_entry_choice") == [(2,)]

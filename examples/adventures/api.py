@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from examples.adventures.accounts import CurrentUser, token_of
 from examples.adventures.adventure_service import AdventureService, CannotBeDecided, NotFound, Story
 from examples.adventures.database import Entry, engine, request_session
-from examples.adventures.observability import RequestSpans
 from examples.adventures.outbound.http import ServiceFailed
 from examples.adventures.outbound.services import open_services
 from examples.adventures.pages import pages
@@ -37,7 +36,6 @@ async def lifespan(host: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(title="Adventures", lifespan=lifespan)
-app.add_middleware(RequestSpans)
 app.include_router(pages)
 # Dashboard, REST API and the module of <rowlock-progress>. Operators have tokens (`rowlock tokens create`); with
 # ROWLOCK_SERVE_TOKEN, as on one's own machine, that token alone opens it, and only from this machine.

@@ -16,7 +16,11 @@ from examples.adventures.settings import settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-engine: Final = create_async_engine(settings.database_url, pool_size=5, max_overflow=5, pool_pre_ping=True)
+SEARCH_PATH: Final = {"server_settings": {"search_path": "public"}}
+"""Where the application's tables are, also for a role called rowlock: PostgreSQL would look into its schema first."""
+engine: Final = create_async_engine(
+    settings.database_url, pool_size=5, max_overflow=5, pool_pre_ping=True, connect_args=SEARCH_PATH
+)
 sessions: Final = async_sessionmaker(engine, expire_on_commit=False)
 
 

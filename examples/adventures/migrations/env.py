@@ -6,9 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from alembic import context
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from examples.adventures.database import Base
+from examples.adventures.database import Base, engine
 from examples.adventures.settings import settings
 from rowlock.contrib import alembic as rowlock_tables
 
@@ -38,7 +37,6 @@ def own_schema(name: str | None, type_: str, _parents: object) -> bool:
 
 async def online() -> None:
     """Run the revisions on the database."""
-    engine = create_async_engine(settings.database_url)
     async with engine.connect() as connection:
         await connection.run_sync(run)
     await engine.dispose()

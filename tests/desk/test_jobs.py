@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 from tests.factories import TOLD, Store, opened
@@ -46,6 +47,9 @@ async def test_jobs_are_found_by_reference_tag_and_tenant(app: Rowlock) -> None:
     assert await found(tag="all", states=["running"]) == []
     assert await found(tag="all", kind="work", states=[State.QUEUED]) == [3, 2, 1, 0]
     assert await found() == [9, 3, 2, 1, 0]
+    order = UUID(int=7)
+    await work.options(refs={"order": order}).enqueue(10)
+    assert await found(refs={"order": order}) == await found(refs={"order": str(order)}) == [10]
 
 
 async def test_pages_by_reference_go_on_behind_the_last_id(app: Rowlock) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
@@ -37,6 +38,7 @@ def test_priorities_have_two_ends() -> None:
 def test_refs_and_meta_are_stored_as_json_or_not_at_all() -> None:
     assert as_json(None, "refs") is as_json({}, "refs") is None
     assert as_json({"project": 7}, "refs") == '{"project": 7}'
+    assert as_json({"order": UUID(int=7)}, "refs") == '{"order": "00000000-0000-0000-0000-000000000007"}'
     assert json_text("\\u0000", "meta") == '"\\\\u0000"'
 
 

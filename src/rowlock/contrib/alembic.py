@@ -78,8 +78,8 @@ def downgrade(to: int = 0, *, since: int | None = None, schema: str = "rowlock",
 
 
 def include_name(
-    schema: str = "rowlock", own: Callable[[str | None, str, Mapping[str, str | None]], bool] | None = None
-) -> Callable[[str | None, str, Mapping[str, str | None]], bool]:
+    schema: str = "rowlock", own: Callable[[str | None, Any, Mapping[Any, str | None]], bool] | None = None
+) -> Callable[[str | None, Any, Mapping[Any, str | None]], bool]:
     """For context.configure(include_name=…): autogenerate leaves Rowlock's schema alone.
 
     Where the schema is that of your own tables too, Rowlock's are left alone by their names. own: your function of that
@@ -87,7 +87,7 @@ def include_name(
     """
     tables = migration_files.tables()
 
-    def included(name: str | None, type_: str, parents: Mapping[str, str | None]) -> bool:
+    def included(name: str | None, type_: str, parents: Mapping[Any, str | None]) -> bool:
         # Alembic names the schema that comes first in the search path None.
         default = context.get_context().dialect.default_schema_name
         ours = name == schema if type_ == "schema" else type_ == "table" and name in tables

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from rowlock.errors import InvalidOption
 from rowlock.model.keys import KEY_BYTES, checked_key, refuse
@@ -136,11 +137,19 @@ def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
     return json_text(given, name)
 
 
+def _written(value: object) -> str:
+    """A UUID, the key of many applications' rows, as it is written everywhere."""
+    if isinstance(value, UUID):
+        return str(value)
+    message = f"Object of type {type(value).__name__} is not JSON serializable"
+    raise TypeError(message)
+
+
 def json_text(value: object, name: str) -> str:
     """A value as JSON text that the database can store and readers can decode."""
     try:
         # Not escaped: half a surrogate pair is found below, and a written "\\u0000" is no NUL.
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_written)
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
         raise InvalidOption(message) from error
@@ -177,7 +186,8 @@ def refs_json(refs: Mapping[str, object]) -> str | None:
     text = as_json(refs, "refs")
     for name, value in refs.items():
         size = max(
-            len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+            len(str(name).encode(errors="replace")),
+            len(json.dumps(value, ensure_ascii=False, default=_written).encode(errors="replace")),
         )
         if size > KEY_BYTES:
             message = f"refs must have names and values of at most {KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."

@@ -5,12 +5,15 @@ import threading
 from collections.abc import AsyncIterator, Iterator  # noqa: TC003 - providers' annotations are read at run time
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from tests.waiting import let_others_run, until_cancelled
 
 from rowlock import ConfigurationError, Context, Depends, InvalidArguments, Job, Rowlock, State, SyncContext
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 NOWHERE = "postgresql://nowhere/x"
 SINCE = date(2026, 1, 2)
@@ -414,6 +417,18 @@ def test_what_would_block_the_loop_or_outlive_the_job_is_refused() -> None:
         "work: of_worker lives as long as the worker and cannot depend on make_service, which is made for each job. "
         'Write Depends(…, scope="worker") there too.'
     )
+
+
+async def test_what_a_provider_returns_may_be_known_to_type_checkers_alone(app: Rowlock) -> None:
+    def lent(name: Annotated[str, Depends(lambda: "lent")]) -> Generator[Service]:
+        yield Service(name)
+
+    @app.job
+    async def borrow(service: Annotated[Service, Depends(lent)]) -> str:
+        return service.name
+
+    async with app.worker():
+        assert await (await borrow.enqueue_many([{}]))[0].wait(timeout=20) == "lent"
 
 
 async def test_the_job_of_a_context_has_the_defaults_of_its_handler(app: Rowlock) -> None:

@@ -114,19 +114,31 @@ def is_one_of(annotation: object, context_types: tuple[type, ...]) -> bool:
     return annotation in context_types or origin in context_types
 
 
-def hints_of(target: Callable[..., object], context_types: tuple[type, ...], kind: str) -> dict[str, Any]:
-    """The annotations of a function as objects; kind: named in the error when they cannot be read."""
+def hints_of(
+    target: Callable[..., object], context_types: tuple[type, ...], kind: str, *, returns: bool = True
+) -> dict[str, Any]:
+    """The annotations of a function as objects; kind: named in the error when they cannot be read.
+
+    returns: also that of its result, which may be of use to type checkers alone.
+    """
     known: dict[str, object] = getattr(target, "__globals__", {})
     # Linters move an import used only in annotations under TYPE_CHECKING; the context's name is clear even so.
     names = {item.__name__: item for item in context_types if item.__name__ not in known}
     try:
-        return typing.get_type_hints(target, localns={**names, **_enclosing_names(target)}, include_extras=True)
+        annotated = target if returns else _without_return(target)
+        return typing.get_type_hints(annotated, localns={**names, **_enclosing_names(target)}, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         message = (
             f"{kind}: the annotations of {target.__qualname__} cannot be read: {error}. They are needed at run time: "
             "import the name outside of `if TYPE_CHECKING:`, and define classes at module level."
         )
         raise ConfigurationError(message) from error
+
+
+def _without_return(target: Callable[..., object]) -> object:
+    """What get_type_hints() reads of a function, without the annotation of its result."""
+    parameters = {name: hint for name, hint in target.__annotations__.items() if name != "return"}
+    return types.SimpleNamespace(__annotations__=parameters, __globals__=getattr(target, "__globals__", {}))
 
 
 def _enclosing_names(target: Callable[..., object]) -> dict[str, object]:

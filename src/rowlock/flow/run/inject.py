@@ -182,7 +182,7 @@ def _parameters(function: Function, owner: str) -> list[Parameter]:
         signature = inspect.signature(function)
     except ValueError:  # a built-in class without a signature: called without arguments
         return []
-    hints = hints_of(target, tuple(GIVEN.values()), owner) if target is not None else {}
+    hints = hints_of(target, tuple(GIVEN.values()), owner, returns=False) if target is not None else {}
     return [
         item.replace(annotation=hints.get(item.name, item.annotation))
         for item in signature.parameters.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
 
 from rowlock.errors import InvalidOption
 from rowlock.model import stored_args, stored_json
@@ -26,9 +27,9 @@ class Row(Protocol):
 
 
 def ref_text(value: object) -> str:
-    """A reference as the table job_refs stores it: a text as it is, any other value as JSON."""
+    """A reference as the table job_refs stores it: a text or UUID as it is, any other value as JSON."""
     try:
-        return value if isinstance(value, str) else json.dumps(value)
+        return str(value) if isinstance(value, str | UUID) else json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         message = f"A reference is a JSON value: {error}."
         raise InvalidOption(message) from None

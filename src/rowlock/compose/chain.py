@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowlock.compose.workflow_handle import Started
+    from rowlock.model.outcome import Returned
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,91 +39,101 @@ class FirstTask(Protocol[P, R_co]):
 
 
 @overload
-def chain(a: Step[A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None) -> Chain[[], R]: ...
-@overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[R | Returned] | TakesOne[A, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[R | Returned] | TakesOne[B, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[R | Returned] | TakesOne[C, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
-    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[R | Returned] | TakesOne[D, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None
-) -> Chain[P, R]: ...
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[E | Returned] | TakesOne[D, E | Returned] | TakesNothing[E | Returned],
+    f: Step[R | Returned] | TakesOne[E, R | Returned] | TakesNothing[R | Returned],
+    /,
+    *,
+    name: str | None = None,
+) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[R | Returned] | TakesOne[A, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[R | Returned] | TakesOne[B, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[R | Returned] | TakesOne[C, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
-    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[R | Returned] | TakesOne[D, R | Returned] | TakesNothing[R | Returned],
+    /,
+    *,
+    name: str | None = None,
+) -> Chain[P, R]: ...
+@overload
+def chain(
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[E | Returned] | TakesOne[D, E | Returned] | TakesNothing[E | Returned],
+    f: Step[R | Returned] | TakesOne[E, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from examples.emissions.units import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import date
+    from decimal import Decimal
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from datetime import date, datetime  # noqa: TC003 - SQLAlchemy reads the annotations
-from decimal import Decimal
+from decimal import Decimal  # noqa: TC003 - as above
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (

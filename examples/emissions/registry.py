@@ -1,7 +1,7 @@
-"""The registry that publishes emission factors and units: a client, and a small server that stands in for the real one.
+"""The registry that publishes emission factors and units: a client, and a small server in place of the real one.
 
-Run alone, `python -m examples.emissions.registry --port 8100` serves the stand-in. Its factors have the size of published
-ones, but nobody should report with them.
+Run alone, `python -m examples.emissions.registry --port 8100` serves the stand-in. Its factors are of a realistic size,
+but nobody should report with them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import hashlib
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from typing_extensions import override
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Records: TypeAlias = "list[dict[str, str | None]]"
 PUBLICATIONS: Final = ("factors", "units")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
@@ -22,6 +21,9 @@ from examples.emissions.activity_csv import NotReadable, check_header
 from examples.emissions.ledger import Organisation, Total, Upload, async_sessions, create_tables
 from examples.emissions.tasks import Subject, current, recalculate_later, tasks, whole_pipeline, without_file
 from rowlock import InvalidId, Job, JobNotFound, Started, State, WorkflowNotFound, WorkflowView, WrongState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 LARGEST_FILE: Final = 20_000_000
 POD: Final = os.environ.get("POD_NAME", "this pod")
@@ -85,7 +87,7 @@ async def upload_file(organisation: Name, file: UploadFile, session: InSession, 
     session.add(stored)
     await session.flush()
     options = whole_pipeline.options(unique_key=current(organisation), on_conflict="keep", session=session)
-    started = await options.enqueue(upload=stored.id)
+    started = await options.enqueue(stored.id)
     if started.what == "kept":
         message = f"Run {started.public_id} of {organisation} is not over. Upload the file again when it is."
         raise HTTPException(HTTPStatus.CONFLICT, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -55,6 +56,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 
 def create_app() -> FastAPI:
     """The application that uvicorn serves, once per pod."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     host = FastAPI(title="Emissions", lifespan=lifespan)
     host.include_router(pages)
     for missing in (JobNotFound, WorkflowNotFound, InvalidId):

@@ -181,15 +181,18 @@ def shown(messages: list[str]) -> list[str]:
 
 # --- the chains -------------------------------------------------------------------------------------------------------
 
+PIPELINE: Final = "emissions"
+"""The name of both chains: a key belongs to a name, and at most one of them is current."""
+
 whole_pipeline: Chain[[int], Report] = (
-    chain(ingest_csv, sync_factors, sync_units, recalculate_on_loop, name="emissions")
+    chain(ingest_csv, sync_factors, sync_units, recalculate_on_loop, name=PIPELINE)
     if CALCULATE_IN == "loop"
-    else chain(ingest_csv, sync_factors, sync_units, recalculate, name="emissions")
+    else chain(ingest_csv, sync_factors, sync_units, recalculate, name=PIPELINE)
 )
 without_file: Chain[[Subject], Report] = (
-    chain(sync_factors, sync_units, recalculate_on_loop, name="recalculation")
+    chain(sync_factors, sync_units, recalculate_on_loop, name=PIPELINE)
     if CALCULATE_IN == "loop"
-    else chain(sync_factors, sync_units, recalculate, name="recalculation")
+    else chain(sync_factors, sync_units, recalculate, name=PIPELINE)
 )
 
 

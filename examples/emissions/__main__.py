@@ -56,7 +56,7 @@ def programs(port: int, pods: range, database_url: str, token: str, calculate_in
         Program("registry", ("-m", "examples.emissions.registry", "--port", str(registry)), registry),
         Program("api", serve, port, serving),
         *(
-            Program(f"pod-{number}", uvicorn(each), each, {**shared, "POD_NAME": f"pod-{number}"})
+            Program(f"pod-{number}", uvicorn(each), each, {**shared, "POD_NAME": f"pod-{number}"}, restart=True)
             for number, each in enumerate(pods, 1)
         ),
     ]

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 LARGEST_FILE: Final = 20_000_000
 POD: Final = os.environ.get("POD_NAME", "this pod")
+LABELS: Final = {
+    "emissions.ingest_csv": "Ingest CSV",
+    "emissions.sync_factors": "Sync factors",
+    "emissions.sync_units": "Sync units",
+    "emissions.recalculate": "Recalculate",
+    "emissions.recalculate_on_loop": "Recalculate",
+}
+"""What people call the steps."""
 templates = Jinja2Templates(Path(__file__).parent / "templates")
 pages = APIRouter()
 
@@ -171,6 +179,7 @@ async def page(organisation: Name, session: InSession, request: Request) -> Resp
         "run": run,
         "steps": [] if run is None else [(step, await _token(step.public_id)) for step in run.steps],
         "problems": [] if run is None else _problems(run),
+        "labels": LABELS,
         "pod": POD,
         "api": os.environ.get("ROWLOCK_API", "http://127.0.0.1:8000/api/v1"),
     }

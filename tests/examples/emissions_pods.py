@@ -148,7 +148,7 @@ class Deployment:
         async with await psycopg.AsyncConnection.connect(
             self.database_url, autocommit=True, row_factory=dict_row
         ) as connection:
-            cursor = await connection.execute(query, params)  # type: ignore[arg-type]  # of these tests alone
+            cursor = await connection.execute(query, params)
             return await cursor.fetchall() if cursor.description else []
 
     async def gaps(self) -> list[float]:

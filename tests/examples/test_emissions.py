@@ -534,9 +534,9 @@ async def test_celery_hosts_the_same_handlers_and_a_killed_worker_loses_nothing(
         assert [step["runs"] for step in ended["steps"]] == [1, 1, 2, 1]
         assert await deployment.tonnes(web) == {(2024, 2): 24.846, (2025, 2): 20.886}
     proved(
-        f"under Celery and Redis the same handlers ran {chains} chains, from step to step p50 {percentile(gaps, 0.5):.0f}"
-        f" ms, p99 {percentile(gaps, 0.99):.0f} ms; the step of a worker killed with kill -9 ran again after"
-        f" {seconds:.1f} s in another one"
+        f"under Celery and Redis the same handlers ran {chains} chains, from step to step"
+        f" p50 {percentile(gaps, 0.5):.0f} ms, p99 {percentile(gaps, 0.99):.0f} ms; the step of a worker killed with"
+        f" kill -9 ran again after {seconds:.1f} s in another one"
     )
 
 

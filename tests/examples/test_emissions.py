@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -12,7 +13,6 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -36,7 +36,7 @@ IN_TIME: Final = PATIENCE * 1000
 """Milliseconds that a page may take on a busy machine."""
 GOOD: Final = rows("2024-12-31,London,electricity,120,MWh", "2025-03-31,London,electricity,118000,kWh")
 NO_WORKER: Final = {"ROWLOCK_WORKER": "off"}
-MOST: Final = 20.0
+MOST: Final = 30.0
 """Seconds within which a safety net of ten has caught a job, on a machine that does other things, too."""
 
 
@@ -221,8 +221,6 @@ async def test_a_pod_that_idles_meanwhile_finds_it_within_its_poll_interval(
     deployment: Deployment, proved: Proved
 ) -> None:
     (other,) = await deployment.start("pod-2")
-    # Asleep, as after a quiet minute: the pause between two looks has grown to the poll interval.
-    await nothing_happens_for(12)
     deployment.registry.hold("factors")
     (crashing,) = await deployment.start(
         "pod-1", factory="tests.examples.emissions_crashing:create_app", CRASH_AFTER=STEPS[1]
@@ -232,6 +230,7 @@ async def test_a_pod_that_idles_meanwhile_finds_it_within_its_poll_interval(
     run = await deployment.upload(crashing, GOOD)
     await deployment.registry.asked("factors")
     os.kill(paused, signal.SIGCONT)
+    await nothing_happens_for(15)  # as in a quiet minute: the pause between two looks grows to the poll interval
     deployment.registry.release()
     crashing.process.wait(timeout=PATIENCE)
     ended = await deployment.ended(other, run)
@@ -278,7 +277,7 @@ async def test_an_idle_pod_looks_once_in_ten_seconds(deployment: Deployment, pro
         seen.update(row["query_start"] for row in await deployment.sql(query))
         await nothing_happens_for(0.2)
     looks = sorted(seen)
-    pauses = [(later - earlier).total_seconds() for earlier, later in pairwise(looks)]
+    pauses = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(looks)]
     assert 2 <= len(looks) <= 7
     assert max(pauses) > 9
     proved(f"an idle pod looked for jobs {len(looks)} times in 45 s, at most {max(pauses):.1f} s apart")
@@ -332,12 +331,15 @@ async def racing(deployment: Deployment, count: int) -> AsyncIterator[Callable[[
         for _ in range(count)
     ]
 
+    turns = itertools.cycle(range(count))
+
     async def answers() -> list[str]:
         lines = [process.stdout.readline() for process in processes if process.stdout is not None]
         return [line.decode().strip() for line in await asyncio.wait_for(asyncio.gather(*lines), 2 * PATIENCE)]
 
     async def race(line: str) -> list[str]:
-        for process in processes:
+        first = next(turns)
+        for process in processes[first:] + processes[:first]:
             if process.stdin is not None:
                 process.stdin.write(f"{line}\n".encode())
         return await answers()
@@ -456,7 +458,7 @@ async def measured(deployment: Deployment, where: str, lines: int) -> Measured:
         while (now := (await deployment.sql(RECALCULATION))[0])["state"] in ("blocked", "queued", "running"):
             seen.append((now["state"], await took()))
     assert (await deployment.ended(pod, run))["state"] == "completed"
-    inside = sum(one == other == "running" for (one, _), (other, _) in pairwise(seen))
+    inside = sum(one == other == "running" for (one, _), (other, _) in itertools.pairwise(seen))
     pod.stop()
     return Measured(before, sorted(took for _, took in seen), inside, now["seconds"], pod.told())
 

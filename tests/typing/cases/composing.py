@@ -52,12 +52,12 @@ async def both(left: list[int], right: list[int]) -> float:
 
 @app.job
 async def extract_most(ctx: Context, source: int) -> list[int] | Partial | Snooze:
-    return Partial([source], errors=["the last line"])
+    return Partial([source, ctx.job.id], errors=["the last line"])
 
 
 @app.job(executor="thread")
 def load_most(ctx: SyncContext, table: dict[str, int]) -> str | Partial | Cancel:
-    return Cancel("no table") if not table else str(table)
+    return Cancel("no table") if not table else f"{ctx.job.id}: {table}"
 
 
 async def steps() -> None:

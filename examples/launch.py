@@ -23,12 +23,16 @@ _END_SECONDS: Final = 40
 
 @dataclass(frozen=True)
 class Program:
-    """One program. words: what follows `python`; port: where it listens on this machine, None if it does not."""
+    """One program. words: what follows `python`; port: where it listens on this machine, None if it does not.
+
+    restart: start it again when it ends by itself, as an orchestrator of containers does.
+    """
 
     name: str
     words: Sequence[str]
     port: int | None
     environ: Mapping[str, str] = field(default_factory=dict)
+    restart: bool = False
 
 
 class ExampleFailed(Exception):
@@ -53,7 +57,7 @@ async def run_together(programs: Sequence[Program], greeting: str) -> None:
         await _first(asked_to_end.wait(), _all_listen(programs), *map(_unexpected_end, started))
         if not asked_to_end.is_set():
             print(greeting, flush=True)  # noqa: T201 - what a person reads
-            await _first(asked_to_end.wait(), *map(_unexpected_end, started))
+            await _first(asked_to_end.wait(), *(_watch(at, started, copying) for at in range(len(started))))
     finally:
         await asyncio.gather(*(_end(process) for _, process in started))
         await asyncio.gather(*copying)
@@ -107,6 +111,18 @@ async def _unexpected_end(started: tuple[Program, Process]) -> None:
     code = await process.wait()
     message = f"{program.name} ended by itself with exit code {code}; its output is above."
     raise ExampleFailed(message)
+
+
+async def _watch(at: int, started: list[tuple[Program, Process]], copying: list[asyncio.Task[None]]) -> None:
+    """Start a program again whenever it ends; raise if it is not one to be restarted."""
+    program, _ = started[at]
+    while program.restart:
+        code = await started[at][1].wait()
+        print(f"{program.name:>8} | ended with exit code {code}; it is started again", flush=True)  # noqa: T201 - as above
+        started[at] = program, await _start(program)
+        copying.append(asyncio.create_task(_copy(*started[at])))
+        await asyncio.sleep(1)  # a program that cannot start must not occupy the machine
+    await _unexpected_end(started[at])
 
 
 async def _first(*works: Coroutine[Any, Any, object]) -> None:

@@ -505,3 +505,21 @@ async def test_steps_of_a_fair_kind_have_the_share_of_the_workflows_tenant(app: 
     async with app.database().connection() as connection:
         shares = await connection.fetch("SELECT DISTINCT share FROM rowlock.jobs")
     assert [row["share"] for row in shares] == [share_of("acme")]
+
+
+async def test_a_chains_first_task_makes_its_refs_and_gate_of_the_arguments_of_the_call(app: Rowlock) -> None:
+    @app.job(refs=lambda order: {"order": order}, gate=lambda order: Gate(f"order-{order}", limit=1))
+    async def pick(order: int) -> str:
+        return f"parcel {order}"
+
+    @app.job
+    async def ship(parcel: str) -> str:
+        return f"shipped {parcel}"
+
+    started = await chain(pick, ship).enqueue(order=7)
+    job = await app.jobs.get(started.jobs["pick"])
+    assert (job.refs, job.gate_key) == ({"order": 7}, "order-7")
+    async with app.worker():
+        assert await started.wait(timeout=30) == "shipped parcel 7"
+    with pytest.raises(InvalidOption, match="pick: a function computes its gate, rate or refs"):
+        chain(ship, pick)

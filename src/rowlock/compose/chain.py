@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 from typing_extensions import override
 
 from rowlock.compose import result_types
-from rowlock.compose.step import Output, Step, StepFactory, TakesNothing, TakesOne, step_of
+from rowlock.compose.step import Output, Step, StepFactory, TakesNothing, TakesOne, factory_of, step_of
 from rowlock.compose.workflow_draft import WorkflowDraft, WorkflowOptions, workflow_options
 from rowlock.errors import ChainError
 from rowlock.flow.enqueue.workflow_insert import NamedStep
@@ -17,7 +17,9 @@ from rowlock.model.workflow import Edge, checked_step_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rowlock.compose.task_services import TaskServices
     from rowlock.compose.workflow_handle import Started
+    from rowlock.model.outcome import Returned
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,91 +40,101 @@ class FirstTask(Protocol[P, R_co]):
 
 
 @overload
-def chain(a: Step[A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None) -> Chain[[], R]: ...
-@overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[R | Returned] | TakesOne[A, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[R | Returned] | TakesOne[B, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[R | Returned] | TakesOne[C, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: Step[A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
-    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[R | Returned] | TakesOne[D, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None
-) -> Chain[P, R]: ...
+    a: Step[A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[E | Returned] | TakesOne[D, E | Returned] | TakesNothing[E | Returned],
+    f: Step[R | Returned] | TakesOne[E, R | Returned] | TakesNothing[R | Returned],
+    /,
+    *,
+    name: str | None = None,
+) -> Chain[[], R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[R | Returned] | TakesOne[A, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[R | Returned] | TakesOne[B, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[R | Returned] | TakesOne[C, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: FirstTask[P, A],
-    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
-    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
-    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
-    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
-    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[R | Returned] | TakesOne[D, R | Returned] | TakesNothing[R | Returned],
+    /,
+    *,
+    name: str | None = None,
+) -> Chain[P, R]: ...
+@overload
+def chain(
+    a: FirstTask[P, A | Returned],
+    b: Step[B | Returned] | TakesOne[A, B | Returned] | TakesNothing[B | Returned],
+    c: Step[C | Returned] | TakesOne[B, C | Returned] | TakesNothing[C | Returned],
+    d: Step[D | Returned] | TakesOne[C, D | Returned] | TakesNothing[D | Returned],
+    e: Step[E | Returned] | TakesOne[D, E | Returned] | TakesNothing[E | Returned],
+    f: Step[R | Returned] | TakesOne[E, R | Returned] | TakesNothing[R | Returned],
     /,
     *,
     name: str | None = None,
@@ -143,21 +155,21 @@ class Chain(Generic[P, R_co]):
         if len(tasks_or_steps) < _FEWEST:
             message = f"A chain has at least two steps; got {len(tasks_or_steps)}. Enqueue a single task by itself."
             raise ChainError(message)
-        steps = [step_of(thing) for thing in tasks_or_steps]
-        first: Any = tasks_or_steps[0]  # a task, or step_of() had raised
-        self._first: StepFactory | None = None if isinstance(first, Step) else first.step_factory()
-        self.name = checked_step_name(name or " > ".join(step.kind for step in steps)[:200])
+        first = tasks_or_steps[0]
+        # The arguments of a first task come with enqueue(), and its gate, rate or refs may be made of them.
+        self._first = first.checked() if isinstance(first, Step) else factory_of(first)
+        rest = [step_of(thing) for thing in tasks_or_steps[1:]]
+        kinds = [each.services.handler.name for each in (self._first, *rest)]
+        self.name = checked_step_name(name or " > ".join(kinds)[:200])
         self._options = WorkflowOptions()
-        names, numbers = list[str](), dict[str, int]()
-        for step in steps:
-            n = numbers[step.kind] = numbers.get(step.kind, 0) + 1
-            names.append(step.kind if n == 1 else f"{step.kind}-{n}")
-        self._steps = [NamedStep(names[0], steps[0])]
-        for n in range(1, len(steps)):
-            steps[n] = _following(names[n - 1], steps[n - 1], steps[n])
-            self._steps.append(NamedStep(names[n], steps[n]))
-        if self._first is None:
-            steps[0].checked()
+        self._names, numbers = list[str](), dict[str, int]()
+        for kind in kinds:
+            n = numbers[kind] = numbers.get(kind, 0) + 1
+            self._names.append(kind if n == 1 else f"{kind}-{n}")
+        self._rest, before = list[Step[Any]](), self._first.services
+        for name_before, step in zip(self._names, rest, strict=False):
+            self._rest.append(_following(name_before, before, step))
+            before = step.services
 
     @override
     def __repr__(self) -> str:
@@ -181,7 +193,7 @@ class Chain(Generic[P, R_co]):
         given = locals()
         given.pop("self")
         other: Chain[P, R_co] = object.__new__(Chain)
-        other.name, other._first, other._steps = self.name, self._first, self._steps
+        other.name, other._names, other._first, other._rest = self.name, self._names, self._first, self._rest
         other._options = workflow_options(given)
         return other
 
@@ -194,26 +206,28 @@ class Chain(Generic[P, R_co]):
         return self._draft(args, kwargs).enqueue_sync()
 
     def _draft(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> WorkflowDraft:
-        steps = list(self._steps)
-        if self._first is not None:
-            steps[0] = NamedStep(steps[0].name, self._first.step(args, kwargs))
+        if isinstance(self._first, StepFactory):
+            first = self._first.step(args, kwargs)
         elif args or kwargs:
             message = (
                 f"The chain {self.name!r} begins with a step whose arguments are given already. Begin it with "
                 "the task to pass arguments to enqueue()."
             )
             raise ChainError(message)
+        else:
+            first = self._first
+        steps = [NamedStep(name, step) for name, step in zip(self._names, (first, *self._rest), strict=True)]
         edges = [Edge(one.name, other.name) for one, other in pairwise(steps)]
         return WorkflowDraft(self.name, steps, edges, self._options, _only, (steps[-1].name,))
 
 
-def _following(name: str, before: Step[Any], step: Step[Any]) -> Step[Any]:
-    returns = before.services.returns
-    following = step.after(Output(name, returns), before.kind)
+def _following(name: str, before: TaskServices, step: Step[Any]) -> Step[Any]:
+    returns, kind = before.returns, before.handler.name
+    following = step.after(Output(name, returns), kind)
     if following.missing and result_types.returns_nothing(returns):
         open_one = following.missing[0]
         message = (
-            f"{before.kind} returns None, so it passes nothing on, but {step.kind} needs {open_one!r}. "
+            f"{kind} returns None, so it passes nothing on, but {step.kind} needs {open_one!r}. "
             f"Pass it: {step.kind}.step({open_one}=…)."
         )
         raise ChainError(message)

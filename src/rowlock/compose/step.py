@@ -187,40 +187,40 @@ class StepFactory:
                 "flow.options(session=…)."
             )
             raise InvalidOption(message)
-        self._services, self._producer, self._options = services, producer, options
+        self.services, self._producer, self._options = services, producer, options
         self._depends = prepare.depends_on_arguments(services.handler.kind, options)
         self._shared: PreparedJob | None = None
 
     def step(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Step[Any]:
         """A step with these arguments, checked now; missing ones may still become results of other steps."""
-        codec, outputs = self._services.handler.codec, dict[str, "Output | Sequence[Output]"]()
+        codec, outputs = self.services.handler.codec, dict[str, "Output | Sequence[Output]"]()
         if any(map(_holds_output, args)) or any(map(_holds_output, kwargs.values())):
             named = codec.call(args, kwargs)
             outputs = {name: _outputs(name, value) for name, value in named.items() if _holds_output(value)}
             self._check_types(outputs)
             given = {name: value for name, value in named.items() if name not in outputs}
-            text = self._services.open_codec.encode_named(given)
+            text = self.services.open_codec.encode_named(given)
         else:
             given = codec.call(args, kwargs) if args else dict(kwargs)
             try:
                 text = codec.encode(args, kwargs)
             except InvalidArguments:
                 # Either arguments are missing, and may be results of other steps, or this raises what else is wrong.
-                text = self._services.open_codec.encode_named(codec.call(args, kwargs))
-        return Step(self._services, self._producer, self._options, self._prepared(given), text, given, outputs)
+                text = self.services.open_codec.encode_named(codec.call(args, kwargs))
+        return Step(self.services, self._producer, self._options, self._prepared(given), text, given, outputs)
 
     def _prepared(self, given: Mapping[str, object]) -> PreparedJob:
         if self._depends:
-            return _prepared(self._services.handler, self._options, given)
+            return _prepared(self.services.handler, self._options, given)
         if self._shared is None:
-            self._shared = _prepared(self._services.handler, self._options, {})
+            self._shared = _prepared(self.services.handler, self._options, {})
         return self._shared
 
     def _check_types(self, outputs: Mapping[str, Output | Sequence[Output]]) -> None:
-        arguments = self._services.handler.codec.signature.arguments
+        arguments = self.services.handler.codec.signature.arguments
         for name, output in outputs.items():
             if name not in arguments:
-                call = f"{self._services.handler.name}{self._services.handler.codec.signature.text}"
+                call = f"{self.services.handler.name}{self.services.handler.codec.signature.text}"
                 message = f"There is no argument {name!r} in {call}."
                 raise InvalidArguments(message)
             wanted = arguments[name].annotation
@@ -228,7 +228,7 @@ class StepFactory:
             if not result_types.fits(returned, wanted):
                 source = output.step if isinstance(output, Output) else output[0].step
                 message = (
-                    f"{self._services.handler.name} takes {name}: {result_types.shown(wanted)}, but the output of "
+                    f"{self.services.handler.name} takes {name}: {result_types.shown(wanted)}, but the output of "
                     f"{source!r} is {result_types.shown(returned)}."
                 )
                 raise ChainError(message)
@@ -268,9 +268,14 @@ def step_of(thing: object) -> Step[Any]:
     """The step itself, or the step of a task without arguments so far."""
     if isinstance(thing, Step):
         return thing
-    factory = getattr(thing, "step_factory", None)
-    if factory is None:
-        message = f"Expected a task or a step made by task.step(…); got {thing!r}."
+    return factory_of(thing).step((), {})
+
+
+def factory_of(task: object) -> StepFactory:
+    """What makes steps of a task."""
+    make = getattr(task, "step_factory", None)
+    if make is None:
+        message = f"Expected a task or a step made by task.step(…); got {task!r}."
         raise InvalidWorkflow(message)
-    made: Step[Any] = factory().step((), {})
+    made: StepFactory = make()
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.model.times.duration import duration
 
@@ -35,6 +35,10 @@ class Partial:
 
     result: object
     errors: Sequence[object]
+
+
+Returned: TypeAlias = Partial | Snooze | Cancel
+"""What a handler may return besides its result; the next step of a chain never gets it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from rowlock import RESULT, Chain, Context, Enqueued, Group, Node, Rowlock, Started, Step, Workflow, chain, group
+from rowlock import (
+    RESULT,
+    Cancel,
+    Chain,
+    Context,
+    Enqueued,
+    Group,
+    Node,
+    Partial,
+    Rowlock,
+    Snooze,
+    Started,
+    Step,
+    SyncContext,
+    Workflow,
+    chain,
+    group,
+)
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -33,6 +50,16 @@ async def both(left: list[int], right: list[int]) -> float:
     return float(len(left) + len(right))
 
 
+@app.job
+async def extract_most(ctx: Context, source: int) -> list[int] | Partial | Snooze:
+    return Partial([source, ctx.job.id], errors=["the last line"])
+
+
+@app.job(executor="thread")
+def load_most(ctx: SyncContext, table: dict[str, int]) -> str | Partial | Cancel:
+    return Cancel("no table") if not table else f"{ctx.job.id}: {table}"
+
+
 async def steps() -> None:
     assert_type(extract.step(1), Step[list[int]])
     assert_type(load.options(priority=3).step({}), Step[str])
@@ -53,6 +80,11 @@ async def chains() -> None:
     assert_type(await chain(extract, clean.step(RESULT, label="y"), load).enqueue(7), Started[str])
     await chain(extract, clean).enqueue("7")  # E: arg-type | reportArgumentType
     await chain(extract.step(1), clean).enqueue(7)  # E: call-arg | reportCallIssue
+    most = chain(extract_most, clean, load_most)
+    assert_type(await most.enqueue(source=7), Started[str])
+    assert_type(await chain(extract_most, clean.step(RESULT, label="y")).enqueue(7), Started[dict[str, int]])
+    assert_type(await chain(extract_most.step(1), notify).enqueue(), Started[None])
+    chain(extract_most, load)  # E: misc | reportCallIssue, reportArgumentType
     chain(extract, load)  # E: misc | reportCallIssue, reportArgumentType
     chain(extract, clean, both)  # E: arg-type | reportCallIssue, reportArgumentType
 

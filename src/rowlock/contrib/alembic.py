@@ -86,8 +86,8 @@ def downgrade(to: int = 0, *, since: int | None = None, schema: str = "rowlock",
 
 
 def include_name(
-    schema: str = "rowlock", own: Callable[[str | None, str, Mapping[str, str | None]], bool] | None = None
-) -> Callable[[str | None, str, Mapping[str, str | None]], bool]:
+    schema: str = "rowlock", own: Callable[[str | None, Any, Any], bool] | None = None
+) -> Callable[[str | None, Any, Any], bool]:
     """For context.configure(include_name=…): autogenerate leaves Rowlock's schema alone.
 
     Where the schema is that of your own tables too, Rowlock's are left alone by their names. own: your function of that

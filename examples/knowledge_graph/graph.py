@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 _CONCEPT: Final = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
-_ARTICLES: Final = re.compile(r"\b(?:The|An|A|Each|Every)\s+(?=[A-Z])")
+_ARTICLES: Final = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Ee]ach|[Ee]very)\s+(?=[A-Z])")
 _SENTENCE: Final = re.compile(r"[^.!?]+")
 _LONGEST: Final = 40
 

@@ -13,10 +13,11 @@ from fastapi.templating import Jinja2Templates
 from pydantic import BaseModel, Field
 
 from examples.knowledge_graph import interactive
+from examples.knowledge_graph.kinds import tasks
 from examples.knowledge_graph.maintenance import counts, newest
 from examples.knowledge_graph.people import COOKIE, principal_of
 from examples.knowledge_graph.tables import Document
-from examples.knowledge_graph.tasks import new_session, tasks
+from examples.knowledge_graph.tasks import new_session
 from rowlock import InvalidArguments, InvalidId, JobNotFound, Permission, Principal, UnknownKind
 from rowlock.api import RowlockAPI
 from rowlock.api.auth import TrustedAuth

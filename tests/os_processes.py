@@ -14,14 +14,13 @@ def alive(pid: int) -> bool:
         return False
 
 
-def in_group(pgid: int) -> list[int]:
-    """The living processes of a process group."""
-    stats = {int(folder.name): folder / "stat" for folder in Path("/proc").iterdir() if folder.name.isdigit()}
+def children_of(parent: int) -> list[int]:
+    """The processes that a process has started itself."""
     found = []
-    for pid, stat in stats.items():
+    for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            if int(stat.read_text().rpartition(")")[2].split()[2]) == pgid and alive(pid):
-                found.append(pid)
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
     return found
 
 

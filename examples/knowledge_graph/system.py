@@ -70,7 +70,7 @@ def clean_up(ctx: SyncContext, days: int = 7) -> int:
     return len(gone)
 
 
-@tasks.schedule(every="15m", overlap="skip")
+@tasks.schedule("0 3 * * *", overlap="skip")
 @tasks.job("source_embedding", retry=PATIENT)
 def embed_sources(ctx: SyncContext) -> int:
     """Give documents that have none their vector, one after the other."""

@@ -41,9 +41,9 @@ class ExampleFailed(Exception):
 
 async def run_together(programs: Sequence[Program], greeting: str) -> None:
     """Start the programs, print the greeting when all of them listen, and end them at SIGINT or SIGTERM."""
-    for program in programs:
-        if program.port is not None:
-            _demand_free(program.port)
+    ports = [program.port for program in programs if program.port is not None]
+    for port in ports:
+        _demand_free(port)
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -54,7 +54,7 @@ async def run_together(programs: Sequence[Program], greeting: str) -> None:
         for program in programs:
             started.append((program, await _start(program)))
             copying.append(asyncio.create_task(_copy(*started[-1])))
-        await _first(asked_to_end.wait(), _all_listen(programs), *map(_unexpected_end, started))
+        await _first(asked_to_end.wait(), _all_listen(ports), *map(_unexpected_end, started))
         if not asked_to_end.is_set():
             print(greeting, flush=True)  # noqa: T201 - what a person reads
             await _first(asked_to_end.wait(), *(_watch(at, started, copying) for at in range(len(started))))
@@ -91,10 +91,10 @@ async def _copy(program: Program, process: Process) -> None:
             print(f"{program.name:>8} | {line.decode(errors='replace').rstrip()}", flush=True)  # noqa: T201 - as above
 
 
-async def _all_listen(programs: Sequence[Program]) -> None:
+async def _all_listen(ports: Sequence[int]) -> None:
     async with asyncio.timeout(_START_SECONDS):
-        for program in programs:
-            while program.port is not None and not await _listens(program.port):  # noqa: ASYNC110 - see below
+        for port in ports:
+            while not await _listens(port):  # noqa: ASYNC110 - see below
                 await asyncio.sleep(0.1)  # another process has no event to wait for
 
 

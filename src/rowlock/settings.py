@@ -96,6 +96,8 @@ class Settings:
     """Token of a server without authentication. None: every start makes one and prints it."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and CIDR networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count."""
+    require_if_match: bool = True
+    """False: a change of a lane, schedule or job over REST needs no If-Match; one that is sent counts all the same."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may use embed tokens, such as https://app.example.com."""
     oidc_issuer: str | None = None
@@ -334,6 +336,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_INSTANCE_COLOUR": ("instance_colour", _instance_colour),
     "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
     "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
+    "ROWLOCK_REQUIRE_IF_MATCH": ("require_if_match", _flag),
     "ROWLOCK_ALLOW_ORIGINS": ("allow_origins", _listed),
     "ROWLOCK_OIDC_ISSUER": ("oidc_issuer", str),
     "ROWLOCK_OIDC_CLIENT_ID": ("oidc_client_id", str),

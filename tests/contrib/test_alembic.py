@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -243,6 +244,46 @@ async def test_tables_in_use_are_waited_for_without_a_queue_behind(
         await eventually(has_given_way)
     await upgrading
     assert (await migrate.status(project.url)).version == 2
+
+
+SEEDING = """
+from rowlock.contrib import alembic as rowlock_tables
+revision, down_revision = "c3", "b2"
+
+
+def upgrade():
+    rowlock_tables.create_lane("reports", kinds=["render"], slots=2, poll_interval="250ms")
+    rowlock_tables.create_lane("bulk", kinds=["import"], slots=1, max_total=3)
+    rowlock_tables.set_role("watcher", ["workers:view"])
+
+
+def downgrade():
+    rowlock_tables.delete_role("watcher")
+    rowlock_tables.delete_lane("bulk")
+    rowlock_tables.delete_lane("reports")
+"""
+
+
+async def test_a_revision_seeds_lanes_and_roles_and_the_environment_overrides_a_lane(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.add("b2", 0, newest())
+    (project.folder / "versions" / "c3.py").write_text(SEEDING)
+    monkeypatch.setenv("ROWLOCK_LANES", "bulk:kinds=import|sweep,slots=7")
+    for _ in range(2):
+        await project.run("upgrade", "head")
+        async with Rowlock(project.url) as app:
+            found = {lane.name: lane for lane in await app.lanes.list()}
+            assert (found["reports"].kinds, found["reports"].slots) == (("render",), 2)
+            assert found["reports"].poll_interval == timedelta(milliseconds=250)
+            assert (found["bulk"].kinds, found["bulk"].slots, found["bulk"].max_total) == (("import", "sweep"), 7, None)
+            assert (await app.roles.get("watcher")).permissions == {"workers:view"}
+        await project.run("downgrade", "b2")
+        async with Rowlock(project.url) as app:
+            assert await app.lanes.list() == []
+            assert "watcher" not in {role.name for role in await app.roles.list()}
+    with pytest.raises(ConfigurationError, match="without --sql"):
+        await project.run("upgrade", "b2:head", sql=True)
 
 
 async def test_offline_sql_runs_in_psql(

@@ -11,6 +11,7 @@ from rowlock.api.auth.loopback import Loopback
 from rowlock.api.auth.origins import AllowedOrigins
 from rowlock.api.auth.proxies import TrustedProxies
 from rowlock.api.auth.sessions import SessionAuth
+from rowlock.api.lane_names import LaneNames
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.streaming.sse import LIFETIME
 from rowlock.api.streaming.stop_signals import StopSignals
@@ -21,7 +22,7 @@ from rowlock.errors import ConfigurationError, DatabaseError, Forbidden, WaitTim
 from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from starlette.requests import HTTPConnection, Request
 
@@ -67,6 +68,8 @@ class ApiBackend:
         trusted_proxies: Iterable[str] | None = None,
         allow_origins: Iterable[str] | None = None,
         oidc: OIDCLogin | None = None,
+        require_if_match: bool | None = None,
+        lane_names: Mapping[str, str] | None = None,
     ) -> None:
         """See RowlockAPI. authenticators: tried in turn."""
         settings = app.settings
@@ -76,6 +79,8 @@ class ApiBackend:
         self.oidc = oidc
         self.proxies = TrustedProxies(settings.trusted_proxies if trusted_proxies is None else trusted_proxies)
         self.origins = AllowedOrigins(settings.allow_origins if allow_origins is None else allow_origins)
+        self.require_if_match = settings.require_if_match if require_if_match is None else require_if_match
+        self.lane_names = LaneNames(lane_names or {})
         self.body_seconds = settings.serve_body_timeout.total_seconds()
         self.stream_limits = StreamLimits(settings.serve_streams, settings.serve_streams_per_caller)
         self.embed_stream_limits = StreamLimits(settings.serve_streams, settings.serve_streams_per_caller)

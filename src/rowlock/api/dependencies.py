@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import Depends, Header, Path, Query
+from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from rowlock.api.problems import Problem
 from rowlock.api.routing import DOOR
@@ -16,8 +18,6 @@ from rowlock.desk.access import Desk
 from rowlock.model import ids
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from rowlock.api.backend import ApiBackend
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])")
@@ -42,6 +42,23 @@ def public_id_of(
     return ids.encode(ids.parse(job_id))
 
 
+def if_match_of(
+    request: Request,
+    if_match: Annotated[
+        str | None,
+        Header(
+            description="ETag of the version to change, or `*`; absent: 428, or `*` if the server requires none.",
+            examples=['"3"'],
+        ),
+    ] = None,
+) -> str | None:
+    """The header If-Match; a server that does not require it takes none for `*`."""
+    return if_match if if_match is not None or door_of(request).require_if_match else ANY
+
+
+ANY: Final = "*"
+"""An If-Match that every version fits."""
+IfMatch = Annotated[str | None, Depends(if_match_of)]
 Door = Annotated["ApiBackend", Depends(door_of)]
 CurrentDesk = Annotated[Desk, Depends(desk_of)]
 JobId = Annotated[str, Depends(public_id_of)]
@@ -54,7 +71,6 @@ Cursor = Annotated[
     ),
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="Most entries of the page.", examples=[50])]
-IfMatch = Annotated[str | None, Header(description="ETag of the version to change; absent: 428.", examples=['"3"'])]
 IfNoneMatch = Annotated[
     str | None, Header(description="ETag that you have; the answer is 304 while it is current.", examples=['"3"'])
 ]
@@ -67,18 +83,22 @@ def etag_of(answer: BaseModel) -> str:
 
 def names_etag(header: str, etag: str) -> bool:
     """Whether an If-Match or If-None-Match names the ETag."""
-    return header.strip() == "*" or etag in {part.strip().removeprefix("W/") for part in header.split(",")}
+    return header.strip() == ANY or etag in {part.strip().removeprefix("W/") for part in header.split(",")}
 
 
-def conditional(answer: BaseModel, etag: str, if_none_match: str | None) -> Response:
+def _as_json(answer: BaseModel | Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    return answer.model_dump(mode="json") if isinstance(answer, BaseModel) else answer
+
+
+def conditional(answer: BaseModel | Mapping[str, Any], etag: str, if_none_match: str | None) -> Response:
     """The representation with its ETag, or 304 when the client has it already."""
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if if_none_match is not None and names_etag(if_none_match, etag):
         return Response(status_code=304, headers=headers)
-    return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+    return JSONResponse(_as_json(answer), headers=headers)
 
 
-def require_match(if_match: str | None, etag: str, current: BaseModel) -> None:
+def require_match(if_match: str | None, etag: str, current: BaseModel | Mapping[str, Any]) -> None:
     """Refuse a change without If-Match (428) or with the ETag of another version (412)."""
     if if_match is None:
         raise Problem(
@@ -89,10 +109,15 @@ def require_match(if_match: str | None, etag: str, current: BaseModel) -> None:
         raise outdated(etag, current)
 
 
-def outdated(etag: str, current: BaseModel) -> Problem:
+def expected(if_match: str | None, version: int) -> int | None:
+    """The version that the change must still find; None after `*`, which also fits a version that comes meanwhile."""
+    return None if if_match is None or if_match.strip() == ANY else version
+
+
+def outdated(etag: str, current: BaseModel | Mapping[str, Any]) -> Problem:
     """The problem of a change to an old version, with the current representation."""
     detail = "It was changed since you read it. Compare with `current`, and send its ETag if you still want the change."
-    return Problem("version-mismatch", detail, headers={"ETag": etag}, current=current.model_dump(mode="json"))
+    return Problem("version-mismatch", detail, headers={"ETag": etag}, current=_as_json(current))
 
 
 def seconds_to_wait(prefer: str | None) -> int | None:

@@ -48,7 +48,7 @@ from rowlock.api.routes import (
 from rowlock.api.routing import Route, Routes, set_request_id, with_headers, without_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -95,7 +95,9 @@ class RowlockAPI(ApiBackend):
     logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
     RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
     allow_origins: origins whose pages may use embed tokens; default: ROWLOCK_ALLOW_ORIGINS. oidc: people log in at an
-    identity provider, too. ui: serve the dashboard. `lifespan` is for a host.
+    identity provider, too. require_if_match: whether changes of lanes, schedules and jobs need If-Match; default:
+    ROWLOCK_REQUIRE_IF_MATCH. lane_names: further names for fields of lanes, such as {"poll_ms": "poll_interval"}. ui:
+    serve the dashboard. `lifespan` is for a host.
     """  # noqa: D205 - one sentence
 
     def __init__(
@@ -109,6 +111,8 @@ class RowlockAPI(ApiBackend):
         trusted_proxies: Iterable[str] | None = None,
         allow_origins: Iterable[str] | None = None,
         oidc: OIDCLogin | None = None,
+        require_if_match: bool | None = None,
+        lane_names: Mapping[str, str] | None = None,
         ui: bool = True,
     ) -> None:
         chosen = Loopback(app.settings.serve_token) if auth is None else auth
@@ -122,6 +126,8 @@ class RowlockAPI(ApiBackend):
             trusted_proxies=trusted_proxies,
             allow_origins=allow_origins,
             oidc=oidc,
+            require_if_match=require_if_match,
+            lane_names=lane_names,
         )
         self._dashboard = Dashboard() if ui else None
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from typing_extensions import override
 
 from rowlock.api import invalid_requests, problems
+from rowlock.api.lane_names import LANE_NAMES
 from rowlock.api.problems import Problem
 from rowlock.api.route_choice import RouteChoice
 from rowlock.api.route_permissions import RoutePermissions
@@ -66,6 +67,7 @@ class Route(APIRoute):
             set_request_id(request)
             door.proxies.apply(request.scope)
             request.scope[DOOR], request.scope[problems.OUTAGE_LOG] = door, door.outage
+            LANE_NAMES.set(door.lane_names)
             try:
                 self._read_old_parameter_names(request)
                 capped = Request(request.scope, _capped(request, door.body_limit, door.body_seconds))

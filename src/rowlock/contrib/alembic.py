@@ -9,18 +9,24 @@
         rowlock_tables.downgrade(since=23, to=0)
 
 `rowlock schema status` prints the version that the installed code needs: a later one is one further revision, with
-upgrade(since=23, to=25) and downgrade(since=25, to=23). In env.py, include_name() keeps autogenerate off the tables.
+upgrade(since=23, to=25) and downgrade(since=25, to=23). create_lane() and set_role() seed lanes and roles. In env.py,
+include_name() keeps autogenerate off the tables.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from rowlock.desk import lanes
 from rowlock.errors import ConfigurationError, DatabaseError, MissingExtra
+from rowlock.model.access import permissions_of
+from rowlock.settings import Settings
 from rowlock.store import caller_transaction
+from rowlock.store.lanes import columns_of
 from rowlock.store.queries import Statements, quoted
 from rowlock.store.schema import migration_files
 from rowlock.store.schema.migrate import UPGRADE_LOCK
@@ -34,10 +40,12 @@ except ModuleNotFoundError as error:
     raise MissingExtra("alembic", "alembic") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from alembic.runtime.migration import MigrationContext
 
+    from rowlock.model.lane import LaneOrder
+    from rowlock.model.options import Span
     from rowlock.store.callers.protocol import SyncCaller
     from rowlock.store.schema.migration_files import Index, Migration
 
@@ -96,6 +104,71 @@ def include_name(
         return own is None or own(name, type_, parents)
 
     return included
+
+
+def create_lane(
+    name: str,
+    *,
+    kinds: Sequence[str] = (),
+    slots: int = 10,
+    max_total: int | None = None,
+    order: LaneOrder = "fast",
+    poll_interval: Span = "5s",
+    heartbeat_timeout: Span = "60s",
+    progress_timeout: Span | None = None,
+    schema: str = "rowlock",
+) -> None:
+    """Create a lane if it is absent, with the keywords of `app.lanes.define()`; operators edit it afterwards.
+
+    A lane of this name in ROWLOCK_LANES is created as the environment has it, as by a starting worker.
+    """
+    lane = lanes.new_lane(
+        name,
+        kinds,
+        slots=slots,
+        max_total=max_total,
+        order=order,
+        poll_interval=poll_interval,
+        heartbeat_timeout=heartbeat_timeout,
+        progress_timeout=progress_timeout,
+        rate=None,
+        aging_interval=None,
+    )
+    given = {each.name: each for each in Settings.from_env(os.environ).lanes}
+    seed = _Seed(schema)
+    created = given.get(name, lane)
+    if seed.run("lane_add", **columns_of(created)):
+        seed.run("lane_drop_kinds", name=name, kinds=list(created.kinds))
+        seed.run("lane_cap", name=name)
+
+
+def delete_lane(name: str, *, schema: str = "rowlock") -> None:
+    """Remove a lane, for downgrade(). One in which jobs run stays."""
+    _Seed(schema).run("lane_delete", name=name)
+
+
+def set_role(name: str, permissions: Iterable[str], *, schema: str = "rowlock") -> None:
+    """Create a role, or replace its permissions."""
+    _Seed(schema).run("role_set", name=name, permissions=sorted(permissions_of(permissions)))
+
+
+def delete_role(name: str, *, schema: str = "rowlock") -> None:
+    """Remove a role and its grants, for downgrade()."""
+    _Seed(schema).run("role_delete", name=name)
+
+
+class _Seed:
+    """Rows of Rowlock's tables, written in Alembic's transaction."""
+
+    def __init__(self, schema: str) -> None:
+        if op.get_context().as_sql:
+            message = "Lanes and roles are seeded online: run alembic upgrade without --sql."
+            raise ConfigurationError(message)
+        self._statements = Statements(schema)
+
+    def run(self, statement: str, **values: object) -> list[Sequence[object]]:
+        caller = cast("SyncCaller", caller_transaction.join(op.get_bind()))
+        return caller.run(self._statements[statement], values)
 
 
 def _checked(version: int) -> int:

@@ -63,6 +63,23 @@ def lane_of(row: Record) -> Lane:
     )
 
 
+def columns_of(lane: Lane) -> dict[str, object]:
+    """What the statement lane_add takes."""
+    return {
+        "name": lane.name,
+        "kinds": list(lane.kinds),
+        "slots": lane.slots,
+        "max_total": lane.max_total,
+        "ordering": lane.order,
+        "poll_every": lane.poll_interval,
+        "stale_after": lane.heartbeat_timeout,
+        "stall_after": lane.progress_timeout,
+        "requires_approval": lane.requires_approval,
+        "rate": None if lane.rate is None else lane.rate.stored,
+        "age_every": lane.aging_interval,
+    }
+
+
 async def read(link: SqlExecutor) -> list[Lane]:
     """Every lane, by name."""
     return [lane_of(row) for row in await link.fetch("lanes")]
@@ -70,20 +87,7 @@ async def read(link: SqlExecutor) -> list[Lane]:
 
 async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
     """Create the lane if there is none of that name; None: there is one, which stays as it is."""
-    rows = await link.fetch(
-        "lane_add",
-        name=lane.name,
-        kinds=list(lane.kinds),
-        slots=lane.slots,
-        max_total=lane.max_total,
-        ordering=lane.order,
-        poll_every=lane.poll_interval,
-        stale_after=lane.heartbeat_timeout,
-        stall_after=lane.progress_timeout,
-        requires_approval=lane.requires_approval,
-        rate=None if lane.rate is None else lane.rate.stored,
-        age_every=lane.aging_interval,
-    )
+    rows = await link.fetch("lane_add", **columns_of(lane))
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)
     if rows and lane.rate is not None:

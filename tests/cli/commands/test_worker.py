@@ -46,6 +46,34 @@ async def test_a_second_sigterm_returns_the_job_and_refunds_its_attempt(cli: Cli
     assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]
 
 
+BLOCKING = """
+import threading
+from pathlib import Path
+
+from tasks import app
+
+
+@app.job("block")
+def block(started: Path) -> None:
+    started.touch()
+    threading.Event().wait()
+"""
+
+
+async def test_a_handler_that_never_ends_does_not_keep_the_process(cli: Cli, app: Rowlock) -> None:
+    (cli.folder / "blocking.py").write_text(BLOCKING)
+    started = cli.folder / "started"
+    args = ("block", "--app", "blocking:app", "--args", json.dumps({"started": str(started)}), "--json")
+    public_id = str((await cli("enqueue", *args)).json["id"])
+    worker = ("worker", "--app", "blocking:app")
+    process = await cli.start(*worker, ROWLOCK_SHUTDOWN_AFTER="1s", ROWLOCK_STOP_PATIENCE="1s")
+    await eventually(lambda: exists(started))
+    process.send_signal(signal.SIGTERM)
+    code, _, err = await ended(process)
+    assert (code, "returned 1 unfinished jobs" in err) == (0, True)
+    assert (await app.jobs.get(public_id)).state == State.QUEUED
+
+
 async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli, app: Rowlock) -> None:
     process = await cli.start("worker", "--app", "tasks:app", "--lanes", "front=2,default=1")
     lines = await said(process.stderr, "lane front")

@@ -18,6 +18,7 @@ from rowlock.api.dependencies import (
     Limit,
     conditional,
     etag_of,
+    expected,
     job_url,
     links,
     outdated,
@@ -174,7 +175,7 @@ async def get_job(desk: CurrentDesk, job_id: JobId, if_none_match: IfNoneMatch =
     response_model=JobAnswer,
     problems=("invalid-arguments", "invalid-option", "kind-not-found", "conflict", "invalid-transition"),
 )
-async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
+async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_match: IfMatch) -> Response:
     """Change a waiting job, if If-Match names its current version. Changed arguments void an approval."""
     desk.guard.demand(Permission.EDIT, unsafe=True, scoped=True)
     job = await desk.jobs.get_for(Permission.EDIT, job_id)
@@ -188,7 +189,7 @@ async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_mat
             run_in=change.run_in,
             tags=change.tags,
             priority=change.priority,
-            version=job.seq,
+            version=expected(if_match, job.seq),
             note=change.note,
         )
     except WrongState as error:

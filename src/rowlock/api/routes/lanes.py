@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, outdated, require_match
+from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, expected, outdated, require_match
+from rowlock.api.lane_names import LANE_NAMES
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.lanes import LaneAnswer, LaneChange, NewLane
 from rowlock.api.schemas.workers import LaneLoadAnswer, LanesAnswer
@@ -23,17 +24,18 @@ Name = Annotated[
 _MISSING = ("lane-not-found",)
 
 
-@routes.get("/admin/workers/lanes", needs=Permission.WORKERS_VIEW)
-async def list_lanes(desk: CurrentDesk) -> LanesAnswer:
+@routes.get("/admin/workers/lanes", needs=Permission.WORKERS_VIEW, response_model=LanesAnswer)
+async def list_lanes(desk: CurrentDesk) -> Response:
     """Every lane, by name, with its use: running jobs, slots of all workers, and what waits for it."""
-    return LanesAnswer(items=[LaneLoadAnswer.loaded(load) for load in await desk.lanes.loads()])
+    loads = await desk.lanes.loads()
+    return JSONResponse({"items": [_body(LaneLoadAnswer.loaded(load)) for load in loads]})
 
 
 @routes.get("/admin/workers/lanes/{name}", needs=Permission.WORKERS_VIEW, response_model=LaneAnswer, problems=_MISSING)
 async def get_lane(desk: CurrentDesk, name: Name, if_none_match: IfNoneMatch = None) -> Response:
     """One lane, with the ETag that a change must send."""
     lane = await desk.lanes.get(name)
-    return conditional(LaneAnswer.of(lane), etag_of(lane), if_none_match)
+    return conditional(_body(LaneAnswer.of(lane)), etag_of(lane), if_none_match)
 
 
 @routes.post(
@@ -67,11 +69,11 @@ async def create_lane(desk: CurrentDesk, new: NewLane) -> Response:
     response_model=LaneAnswer,
     problems=(*_MISSING, "invalid-option"),
 )
-async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_match: IfMatch = None) -> Response:
+async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_match: IfMatch) -> Response:
     """Change a lane, if If-Match names its current version; workers follow within two seconds."""
     desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True, scoped=True)
     lane = await desk.lanes.get_for_change(name)
-    require_match(if_match, etag_of(lane), LaneAnswer.of(lane))
+    require_match(if_match, etag_of(lane), _body(LaneAnswer.of(lane)))
     removed = {name for name in change.model_fields_set if getattr(change, name) is None}
     try:
         lane = await desk.lanes.set(
@@ -87,12 +89,12 @@ async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_matc
             rate="off" if "rate" in removed else None if change.rate is None else change.rate.rate(),
             aging_interval=0 if "aging_interval" in removed else change.aging_interval,
             enabled=change.enabled,
-            version=lane.version,
+            version=expected(if_match, lane.version),
         )
     except WrongState as error:
         # Another change came between the read above and the write.
         now = await desk.lanes.get_for_change(name)
-        raise outdated(etag_of(now), LaneAnswer.of(now)) from error
+        raise outdated(etag_of(now), _body(LaneAnswer.of(now))) from error
     return _shown(lane)
 
 
@@ -126,5 +128,9 @@ def etag_of(lane: Lane) -> str:
 
 
 def _shown(lane: Lane, status: int = 200) -> Response:
-    body = LaneAnswer.of(lane).model_dump_json()
-    return Response(body, status, media_type="application/json", headers={"ETag": etag_of(lane)})
+    return JSONResponse(_body(LaneAnswer.of(lane)), status, headers={"ETag": etag_of(lane)})
+
+
+def _body(answer: LaneAnswer) -> dict[str, Any]:
+    """A lane as JSON, with the names that this API has for its fields."""
+    return LANE_NAMES.get().write(answer.model_dump(mode="json"))

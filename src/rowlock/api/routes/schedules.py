@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from starlette.responses import Response
 
-from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, outdated, require_match
+from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, expected, outdated, require_match
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.jobs import JobAnswer
@@ -88,7 +88,7 @@ async def create_schedule(desk: CurrentDesk, new: NewSchedule) -> Response:
     response_model=ScheduleAnswer,
     problems=(*_MISSING, "kind-not-found", "invalid-arguments", "invalid-option"),
 )
-async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange, if_match: IfMatch = None) -> Response:
+async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange, if_match: IfMatch) -> Response:
     """Change a schedule, if If-Match names its current version; workers follow at once."""
     desk.guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True, scoped=True)  # before the version is compared
     before = await desk.schedules.get_for_change(name)
@@ -108,7 +108,7 @@ async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange,
             args=change.args,
             options=None if change.options is None else change.options.model_dump(exclude_none=True),
             enabled=change.enabled,
-            version=before.version,
+            version=expected(if_match, before.version),
         )
     except WrongState as error:
         # Another change came between the read above and the write.

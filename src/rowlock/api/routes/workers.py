@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path
+from starlette.responses import JSONResponse, Response
 
 from rowlock.api.dependencies import CurrentDesk
+from rowlock.api.lane_names import LANE_NAMES
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.workers import StatusAnswer, WorkerAnswer, WorkersAnswer
 from rowlock.model.access import Permission
@@ -18,10 +20,11 @@ Worker = Annotated[
 ]
 
 
-@routes.get("/admin/workers/status", needs=Permission.WORKERS_VIEW)
-async def get_status(desk: CurrentDesk) -> StatusAnswer:
+@routes.get("/admin/workers/status", needs=Permission.WORKERS_VIEW, response_model=StatusAnswer)
+async def get_status(desk: CurrentDesk) -> Response:
     """Lanes with their use, workers with the jobs in their slots, and the queue depth."""
-    return StatusAnswer.of(await desk.workers.status())
+    body = StatusAnswer.of(await desk.workers.status()).model_dump(mode="json")
+    return JSONResponse({**body, "lanes": [LANE_NAMES.get().write(lane) for lane in body["lanes"]]})
 
 
 @routes.post(

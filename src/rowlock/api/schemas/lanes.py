@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from rowlock.api.lane_names import LANE_NAMES
 from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import DAY, YEAR, Answer, Body, DurationInput, doc, seconds
 from rowlock.api.schemas.fields import Text
@@ -71,7 +72,14 @@ class LaneAnswer(Answer):
         )
 
 
-class NewLane(Body):
+class _LaneBody(Body):
+    @model_validator(mode="before")
+    @classmethod
+    def _read_names(cls, values: object) -> object:
+        return LANE_NAMES.get().read(values) if isinstance(values, dict) else values
+
+
+class NewLane(_LaneBody):
     """A lane to create. Only `name` is required."""
 
     name: Annotated[str, doc("Name of the lane.", "reports", min_length=1, max_length=100, pattern=NAME_PATTERN)]
@@ -86,7 +94,7 @@ class NewLane(Body):
     aging_interval: Annotated[Timeout | None, doc(f"{_AGING}; null: never.", "5m")] = None
 
 
-class LaneChange(Body):
+class LaneChange(_LaneBody):
     """Changes to a lane. Absent fields stay as they are; null removes a cap, timeout, rate or aging."""
 
     kinds: Annotated[KindNames | None, doc(f"{_KINDS}; null: unchanged.", ["render_report"])] = None

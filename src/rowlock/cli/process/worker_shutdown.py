@@ -68,7 +68,10 @@ class ShutdownControl:
             waiter.cancel()
 
     def finish(self) -> None:
-        """After the drain: start again if the process is to be recycled and nothing asked it to end."""
+        """After the drain: start again if the process is to be recycled and nothing asked it to end.
+
+        A handler that does not end is left behind: closing the event loop would wait for it for ever.
+        """
         leaving = self.replacement is not None and self.replacement.leaving
         if self._line is not None and self._worker.dismissed:
             self._line.send(over="drain")
@@ -77,6 +80,8 @@ class ShutdownControl:
                 run_exit_functions()
                 self._alone.restart()
             exit_now(RECYCLED)
+        if self._worker.has_stuck_handlers:
+            exit_now(0)
 
     def _recycle(self) -> None:
         if not self.stopping.is_set():

@@ -257,6 +257,11 @@ class Worker:
             signs=self._signs,
         )
 
+    @property
+    def has_stuck_handlers(self) -> bool:
+        """Whether handlers were told to stop and go on."""
+        return bool(self._slots.held())
+
     async def stop(self, *, after: float | None = None) -> None:
         """Drain: claim nothing more, let running jobs end for `after` seconds, return the rest to the queue."""
         if not self._started or self.draining or self.stopped.is_set():

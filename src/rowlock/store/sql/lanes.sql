@@ -80,6 +80,7 @@ SET kinds = ARRAY(SELECT k FROM unnest(l.kinds) WITH ORDINALITY AS u(k, n) WHERE
 FROM (SELECT o.name FROM {schema}.lanes o WHERE o.name <> :name::text AND o.kinds && :kinds::text[]
       ORDER BY o.name FOR NO KEY UPDATE) AS others
 WHERE l.name = others.name
+RETURNING l.name
 
 -- name: lane_cap
 -- The cap is a gate row; its count starts from what runs now, and the gates duty corrects what was claimed meanwhile.
@@ -89,6 +90,7 @@ INSERT INTO {schema}.gates AS g (key, max_running, held)
 SELECT c.key, c.max_total, (SELECT count(*) FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = c.name)
 FROM capped c WHERE c.max_total IS NOT NULL
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running
+RETURNING g.key
 
 -- name: lane_delete
 -- Not while jobs run in it: their heartbeat timeout is the lane's.

@@ -1,0 +1,3 @@
+"""Alembic's revisions of the application and of Rowlock's tables."""
+
+from __future__ import annotations

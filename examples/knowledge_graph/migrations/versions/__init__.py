@@ -1,0 +1,3 @@
+"""The revisions."""
+
+from __future__ import annotations

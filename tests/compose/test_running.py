@@ -516,10 +516,14 @@ async def test_a_chains_first_task_makes_its_refs_and_gate_of_the_arguments_of_t
     async def ship(parcel: str) -> str:
         return f"shipped {parcel}"
 
+    @app.job
+    async def newest() -> int:
+        return 7
+
     started = await chain(pick, ship).enqueue(order=7)
     job = await app.jobs.get(started.jobs["pick"])
     assert (job.refs, job.gate_key) == ({"order": 7}, "order-7")
     async with app.worker():
         assert await started.wait(timeout=30) == "shipped parcel 7"
     with pytest.raises(InvalidOption, match="pick: a function computes its gate, rate or refs"):
-        chain(ship, pick)
+        chain(newest, pick)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import yaml  # type: ignore[import-untyped]  # it has no types
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ _END_SECONDS: Final = 40
 
 @dataclass(frozen=True)
 class Program:
-    """One program. words: what follows `python`; port: where it listens on this machine."""
+    """One program. words: what follows `python`; port: where it listens on this machine, None if it does not."""
 
     name: str
     words: Sequence[str]
-    port: int
+    port: int | None
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,7 +38,8 @@ class ExampleFailed(Exception):
 async def run_together(programs: Sequence[Program], greeting: str) -> None:
     """Start the programs, print the greeting when all of them listen, and end them at SIGINT or SIGTERM."""
     for program in programs:
-        _demand_free(program.port)
+        if program.port is not None:
+            _demand_free(program.port)
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -89,7 +90,7 @@ async def _copy(program: Program, process: Process) -> None:
 async def _all_listen(programs: Sequence[Program]) -> None:
     async with asyncio.timeout(_START_SECONDS):
         for program in programs:
-            while not await _listens(program.port):  # noqa: ASYNC110 - see below
+            while program.port is not None and not await _listens(program.port):  # noqa: ASYNC110 - see below
                 await asyncio.sleep(0.1)  # another process has no event to wait for
 
 

@@ -107,9 +107,9 @@ class Edition(Base):
     project_id: Mapped[int] = mapped_column(ForeignKey("project.id"))
     slug: Mapped[str]
     tracking: Mapped[str]
-    """git_ref or semver_major."""
+    """git_ref, semver_major or semver_minor."""
     tracked: Mapped[str]
-    """The git ref, or the major version."""
+    """The git ref, or the beginning of the version."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("build.id"))
     chosen_at: Mapped[datetime | None] = mapped_column(Moment)
     """Of which moment the choice of the build is: its creation, or a person's order. A newer choice wins."""

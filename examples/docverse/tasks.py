@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -63,7 +63,7 @@ def _rules() -> OrganizationRules:
 
 
 @tasks.job("build_processing", lane=LANE, retry=RETRIED)
-async def process_build(ctx: Context, build_id: int) -> dict[str, Any]:
+async def process_build(ctx: Context, build_id: int) -> dict[str, list[str]]:
     """Inventory, tracking, editions side by side, dashboard. Every step may run again: then it changes nothing."""
     async with sessions(tasks)() as session:
         build = await session.get_one(Build, build_id)

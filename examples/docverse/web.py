@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader
 from pydantic import BaseModel, Field
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.docverse.access import Member, MemberOf  # noqa: TC001 - as above
@@ -71,6 +71,14 @@ class NewBuild(BaseModel):
     """What begins a build."""
 
     git_ref: str = Field(min_length=1, max_length=200, pattern=r"^[\w][\w./-]*$")
+
+
+class NewEdition(BaseModel):
+    """An edition that a person makes: it shows every build of a git ref, or of a stream of versions such as 2 or 2.1."""
+
+    slug: str = Field(pattern=r"^\w[\w.-]{0,99}$")
+    tracking: Literal["git_ref", "semver_major", "semver_minor"] = "git_ref"
+    tracked: str = Field(min_length=1, max_length=200)
 
 
 class Uploaded(BaseModel):
@@ -142,13 +150,22 @@ async def list_editions(project: str, who: MemberOf, session: Session) -> list[d
     return await _editions(session, found)
 
 
+@routes.post("/projects/{project}/editions", status_code=201)
+async def create_edition(project: str, wanted: NewEdition, who: MemberOf, session: Session) -> dict[str, str]:
+    """An edition beside those that builds make by themselves."""
+    found = await _project(session, who, project)
+    if (await session.scalars(_named(found, wanted.slug))).first():
+        raise HTTPException(409, f"There is an edition {wanted.slug} already.")
+    session.add(Edition(project_id=found.id, **wanted.model_dump()))
+    return {"slug": wanted.slug}
+
+
 @routes.patch("/projects/{project}/editions/{edition}", status_code=202)
 async def reassign(project: str, edition: str, wanted: Reassignment, who: MemberOf, session: Session) -> dict[str, str]:
     """Give an edition another build, an older one too: a rollback."""
     found = await _project(session, who, project)
     build = await _build(session, found, wanted.build)
-    named = select(Edition).where(Edition.project_id == found.id, Edition.slug == edition)
-    one = (await session.scalars(named)).first()
+    one = (await session.scalars(_named(found, edition))).first()
     if one is None:
         raise HTTPException(404, f"There is no edition {edition}.")
     order = reassign_edition.options(
@@ -257,10 +274,7 @@ async def _of_page(session: AsyncSession, who: Member, project: Project) -> dict
         "project": project,
         "editions": await _editions(session, project),
         "builds": (await session.scalars(builds)).all(),
-        "jobs": [
-            (job, await _token(who, job))
-            for job in await tasks.desk(who.principal).jobs.list(refs={"project": project.id}, limit=8)
-        ],
+        "jobs": [(job, await _token(who, job)) for job in jobs],
     }
 
 
@@ -284,6 +298,10 @@ async def _project(session: AsyncSession, who: Member, slug: str) -> Project:
     if found is None:
         raise HTTPException(404, f"There is no project {slug}.")
     return found
+
+
+def _named(project: Project, edition: str) -> Select[Edition]:
+    return select(Edition).where(Edition.project_id == project.id, Edition.slug == edition)
 
 
 async def _build(session: AsyncSession, project: Project, public_id: str) -> Build:

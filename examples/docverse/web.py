@@ -74,7 +74,7 @@ class NewBuild(BaseModel):
 
 
 class NewEdition(BaseModel):
-    """An edition that a person makes: it shows every build of a git ref, or of a stream of versions such as 2 or 2.1."""
+    """An edition that a person makes: it shows the builds of a git ref, or of a stream of versions such as 2 or 2.1."""
 
     slug: str = Field(pattern=r"^\w[\w.-]{0,99}$")
     tracking: Literal["git_ref", "semver_major", "semver_minor"] = "git_ref"

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import psycopg
 from cryptography.fernet import Fernet
+from examples.docverse.stand_in import Answer, Call, StandIn, StandInServer
 from psycopg.rows import dict_row
 from tests.host_processes import Host, free_port, started
 from tests.waiting import PATIENCE, eventually, until
-
-from examples.docverse.stand_in import Answer, Call, StandIn, StandInServer
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -53,6 +53,7 @@ class HeldServices(StandIn):
         """Places that two requests wrote at the same time: editions at the CDN, and dashboards."""
         self.cdn_seconds = 0.0
 
+    @override
     def __call__(self, call: Call) -> Answer:
         line, place = f"{call.method} {call.path}", _written(call)
         with self._changed:
@@ -165,7 +166,10 @@ class Deployment:
         with (self.folder / "workers.log").open("ab") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "arq", "examples.docverse.tasks.WorkerSettings"],
-                **{"cwd": ROOT, "stdout": out, "stderr": out, "start_new_session": True},
+                cwd=ROOT,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
                 env={**os.environ, **self.environment(**environ)},
             )
         self.workers.append(process)
@@ -280,7 +284,9 @@ class Deployment:
         app = ("--app", "examples.docverse.tasks:tasks")
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "rowlock", *words, *app),
-            **{"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**os.environ, **self.environment(**environ)},
         )
         said, trouble = await process.communicate()

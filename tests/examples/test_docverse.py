@@ -101,7 +101,7 @@ async def test_a_build_shows_the_progress_of_the_design_while_editions_are_updat
         "editions_in_progress": [],
     }
     assert (ended["phase"], ended["attempt"]) == ("dashboard", 1)
-    assert "DM-12345: ServiceFailed: KV 503 after 3 retries" in str(ended["errors"])
+    assert ended["errors"]["errors"][0].endswith("ServiceFailed: KV 503 after 3 retries")
     assert await _statuses(deployment, "pipelines") == {
         first: "completed",
         older: "completed_with_errors",

@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 from collections.abc import AsyncIterator  # noqa: TC003 - FastAPI reads the annotations
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -21,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from examples.docverse.access import Member, MemberOf  # noqa: TC001 - as above
 from examples.docverse.queue_jobs import QueueJob, shown
-from examples.docverse.tables import Build, Edition, Organization, Project, create_tables, sessions
+from examples.docverse.tables import NOW, Build, Edition, Organization, Project, create_tables, sessions
 from examples.docverse.tasks import backend, process_build, reassign_edition, refs_of, sync_dashboards, tasks
 from rowlock import InvalidId, InvalidSearch, Job, JobNotFound, WrongState
 
@@ -171,7 +170,8 @@ async def reassign(project: str, edition: str, wanted: Reassignment, who: Member
     order = reassign_edition.options(
         session=session, tenant=who.org, submitted_by=who.name, refs=refs_of(found.id, build.id)
     )
-    return _queued(who, (await order.enqueue(one.id, build.id, datetime.now(UTC))).public_id)
+    ordered_at = (await session.scalars(select(NOW))).one()  # of the clock that dates the builds
+    return _queued(who, (await order.enqueue(one.id, build.id, ordered_at)).public_id)
 
 
 def _queued(who: Member, job: str) -> dict[str, str]:

@@ -565,8 +565,6 @@ async def test_the_queries_of_operators_answer_from_one_table(deployment: Deploy
     services.hold("busy/v/")
     url = await deployment.uploaded("busy", await deployment.build("busy"))
     await deployment.held("busy/v/")
-    deployment.kill()
-    await deployment.enqueue("lifecycle_eval")  # nobody is left who runs it
     ids = {row["slug"]: row["id"] for row in await deployment.sql("SELECT slug, id FROM project")}
     (org,) = await deployment.sql("SELECT id FROM organization WHERE slug = 'rubin'")
 
@@ -577,6 +575,8 @@ async def test_the_queries_of_operators_answer_from_one_table(deployment: Deploy
         return await ask("edition_update_activity")
 
     (active,) = await eventually(in_editions)
+    deployment.kill()
+    await deployment.enqueue("lifecycle_eval")  # no worker is left that runs it
     assert active["progress"]["editions_in_progress"] == ["__main"]
     assert await ask("edition_update_activity", "calm") == []
     assert [(row["kind"], row["phase"]) for row in await ask("active_work")] == [("build_processing", "editions")]

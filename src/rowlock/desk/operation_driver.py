@@ -54,7 +54,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _OperationBatch:
     """The next jobs, and the cursor after them. last: no batch follows."""
 
     ids: Sequence[int]
@@ -62,7 +62,7 @@ class _Batch:
     last: bool
     where: composing.Conditions | None = None
 
-    def first(self, size: int) -> _Batch:
+    def first(self, size: int) -> _OperationBatch:
         """Its first jobs only."""
         if len(self.ids) <= size:
             return self
@@ -164,20 +164,20 @@ class OperationDriver:
                 raise Forbidden(message, needed)
         return Guard(who, request_id=said["request_id"], address=said["address"], within=both)
 
-    async def _next(self, row: Record, guard: Guard) -> _Batch:
+    async def _next(self, row: Record, guard: Guard) -> _OperationBatch:
         if row["search"] is None:
             ids = sorted(number for number in row["ids"] if number > row["cursor"])
-            return _Batch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
+            return _OperationBatch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
         job_search = JobSearch(self._open, guard, VisibleJobs(self._open, guard))
         plan = await job_search.plan(search.parse(row["search"]), now=row["as_of"])
         found = await job_search.find(plan, BATCH, newest=False, above=row["cursor"], below=row["ceiling"] + 1)
         if len(found.ids) == BATCH:
-            return _Batch(found.ids, found.ids[-1], last=False, where=plan.where)
+            return _OperationBatch(found.ids, found.ids[-1], last=False, where=plan.where)
         last = found.reached is None
-        return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
+        return _OperationBatch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: SqlSession, batch: _Batch, *, to_delete: bool) -> tuple[list[int], _Held]:
+    async def _locked(within: SqlSession, batch: _OperationBatch, *, to_delete: bool) -> tuple[list[int], _Held]:
         """Lock the jobs of the batch in id order; those that another transaction holds are left out."""
         held, lock = _Held(), "lock_jobs_to_delete" if to_delete else "lock_jobs"
         if not batch.ids:

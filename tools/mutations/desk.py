@@ -316,7 +316,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a worker that beats can be forgotten",
-        "store/sql/lanes.sql",
+        "store/sql/workers.sql",
         "AND w.state <> 'gone' AND w.seen_at < clock_timestamp() - interval '15 s'\nRETURNING",
         "AND w.state <> 'gone'\nRETURNING",
         ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),

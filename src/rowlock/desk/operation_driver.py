@@ -23,7 +23,7 @@ from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import RACES, TRANSIENT
 from rowlock.store.executor import SqlSession
-from rowlock.store.jobs.blocked import held_jobs
+from rowlock.store.jobs.held_rows import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

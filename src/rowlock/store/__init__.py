@@ -1,7 +1,7 @@
 """Everything that knows SQL: connections, statements, typed verbs, schema and the embedded server.
 
     sql/          the statements, one file per stage or subject; queries.py reads them
-    jobs/         typed verbs of a job's life: enqueue, claim, progress, finish, workers
+    jobs/         typed verbs of a job's life, a module for each sql file of a stage
     executor.py   SqlExecutor, the protocol that runs a named statement, and SqlSession, which runs it on one connection
     database.py   Database: one database and schema, a small pool for each event loop, errors as users read them
     driver/       what asyncpg lacks: the pool, TCP timeouts, how a dead connection is noticed

@@ -11,7 +11,7 @@ from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT, UNSERVED
-from rowlock.store.jobs.claim import announce_pairs
+from rowlock.store.jobs.wake import announce_pairs
 from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 

@@ -110,7 +110,7 @@ TESTED_ELSEWHERE: Final = {
     "testing/test_assertions.py": "testing/match",
     "testing/test_databases.py": "testing/scratch_databases",
     "flow/worker/test_held_rows.py": "desk/explain/set_aside",
-    "races/test_one_bad_row.py": "flow/finish/set_aside_writes store/jobs/held_rows upkeep/apart",
+    "races/test_one_bad_row.py": "flow/finish/set_aside_writes store/jobs/held_rows upkeep/refused_rows",
     "upkeep/test_retention.py": "upkeep/prune",
     "contrib/django/test_configuration.py": "contrib/django/apps contrib/django/checks",
     "contrib/django/test_commands.py": "contrib/django/management/commands/rowlock contrib/django/project",

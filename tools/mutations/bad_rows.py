@@ -203,7 +203,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a duty that one row makes fail is put off",
-        "upkeep/apart.py",
+        "upkeep/refused_rows.py",
         "                if not isinstance(error, RACES):\n                    break\n",
         "                if not isinstance(error, RACES):\n                    raise\n",
         _bad_row(_REFUSED, "rescue"),

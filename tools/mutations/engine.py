@@ -221,7 +221,7 @@ MUTATIONS: Final = (
         UPKEEP,
         "    AND coalesce(l.stale_after, interval '60 s') <= :watched::interval\n",
         "    AND :watched::interval IS NOT NULL\n",
-        (f"{OF_DUTIES}nobody_is_judged_before_this_process_has_watched_for_the_stale_timeout",),
+        (f"{OF_DUTIES}nobody_is_judged_before_this_process_has_watched_for_the_heartbeat_timeout",),
     ),
     Mutation(
         "every caretaker wins every round",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from rowlock.store.halves import in_halves
+from rowlock.store.batch_halving import in_halves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

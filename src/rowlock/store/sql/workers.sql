@@ -85,7 +85,8 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
   extract(epoch FROM clock_timestamp() - statement_timestamp())::double precision * 1000 AS spent
 
 -- name: vouch
--- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that is alive.
+-- A supervisor keeps the rows of its worker processes fresh: while a handler holds the interpreter's lock, its worker
+-- lives but cannot beat.
 -- Worker rows are locked in id order, here and below.
 UPDATE {schema}.workers w SET seen_at = clock_timestamp()
 FROM (SELECT x.id FROM {schema}.workers x WHERE x.id = ANY (:workers::bigint[]) AND x.state <> 'gone' ORDER BY x.id FOR NO KEY UPDATE) AS own

@@ -149,20 +149,20 @@ class OperationDriver:
 
     async def _guard(self, row: Record) -> Guard:
         """The author's guard as of now: an operation ends when its token is revoked or its role is taken away."""
-        said = json.loads(row["principal"])
+        author = json.loads(row["principal"])
         now = await self._open().fetch("operation_rights", id=row["id"])
-        held = SYSTEM.permissions if said["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
+        held = SYSTEM.permissions if author["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
         if not now[0]["lives"]:
-            message = f"the token of {said['subject']} does not hold any more; the rest was left alone"
+            message = f"the token of {author['subject']} does not hold any more; the rest was left alone"
             raise Forbidden(message, NEEDED[row["action"]])
-        anonymous = bool(said.get("anonymous"))
-        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"], is_anonymous=anonymous)
+        anonymous = bool(author.get("anonymous"))
+        who = Principal(author["subject"], author["tenant"], held, kind=author["kind"], is_anonymous=anonymous)
         both = (Permission.READ, NEEDED[row["action"]])
         for needed in both:
             if not who.scopes(needed):
-                message = f"{said['subject']} lacks the permission {needed} by now; the rest was left alone"
+                message = f"{author['subject']} lacks the permission {needed} by now; the rest was left alone"
                 raise Forbidden(message, needed)
-        return Guard(who, request_id=said["request_id"], address=said["address"], within=both)
+        return Guard(who, request_id=author["request_id"], address=author["address"], within=both)
 
     async def _next(self, row: Record, guard: Guard) -> _OperationBatch:
         if row["search"] is None:

@@ -40,8 +40,8 @@ TESTED_ELSEWHERE: Final = {
     "cli/commands/test_jobs.py": "cli/bulk_orders cli/commands/approvals",
     "cli/commands/test_limits.py": "cli/commands/locks",
     "cli/commands/test_access.py": "cli/commands/roles cli/commands/tokens",
-    "cli/commands/test_demo.py": "cli/process/demo_jobs cli/process/demo_linger cli/process/demo_server"
-    " cli/process/demo_traffic cli/screen/demo_display",
+    "cli/process/test_health_endpoint.py": "cli/process/health_probe",
+    "cli/commands/test_demo.py": "cli/process/demo/* cli/screen/demo_display",
     "api/test_server.py": "cli/commands/serve",
     "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
     " cli/process/free_port cli/process/reload_child",
@@ -74,6 +74,7 @@ TESTED_ELSEWHERE: Final = {
     "flow/progress/test_signals.py": "desk/signals",
     "desk/test_workflows.py": "desk/workflow_halt",
     "flow/claim/test_cursors.py": "flow/claim/claimer",
+    "flow/enqueue/test_wake.py": "store/jobs/wake",
     "flow/enqueue/test_producer.py": "flow/enqueue/insert flow/enqueue/registered store/jobs/enqueue",
     "flow/run/test_middleware.py": "flow/enqueue/middleware",
     "flow/worker/test_chain_fast_path.py": "flow/enqueue/workflow_additions flow/enqueue/workflow_insert",

@@ -187,12 +187,47 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
-@pytest.mark.parametrize(
-    "package", sorted(str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("__init__.py"))
+PACKAGES: Final = sorted(str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("__init__.py"))
+START: Final = re.compile(r"\bStart (?:with|at|reading at)\b")
+IMPORTERS: Final = re.compile(
+    r"\bimported (?:only )?(?:by|where)\b|\bimports? (?:it|them|this package)\b", re.IGNORECASE
 )
-def test_every_package_says_what_lives_there(package: str) -> None:
+FILE: Final = re.compile(r"[\w/]*\w\.py\b")
+WORD_IN_PARTS: Final = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
+NO_MODULES: Final = {
+    "manage.py",  # of a Django project
+    "job_deliveries",  # a table
+    "on_loop",  # a function
+}
+"""What reads like a module in the docstring of a package and is none."""
+
+
+def docstring_of(package: str) -> str:
     text = (SOURCE / package / "__init__.py").read_text(encoding="utf-8")
-    assert ast.get_docstring(ast.parse(text)), f"{package}/__init__.py has no docstring"
+    return " ".join((ast.get_docstring(ast.parse(text)) or "").split())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_says_what_lives_there_who_imports_it_and_where_to_start(package: str) -> None:
+    said = docstring_of(package)
+    assert said, f"{package}/__init__.py has no docstring"
+    assert START.search(said), f"{package}: say where a new reader starts: 'Start with …'"
+    assert IMPORTERS.search(said), f"{package}: say who imports it: 'Imported by …'"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_docstring_of_a_package_names_modules_that_exist(package: str) -> None:
+    folder, said = SOURCE / package, docstring_of(package)
+    known = {Path(module).name for module in modules()} | {Path(name).name for name in PACKAGES}
+    files = [name for name in FILE.findall(said) if not is_there(folder, name)]
+    words = [word for word in WORD_IN_PARTS.findall(said) if word not in known]
+    assert sorted({*files, *words} - NO_MODULES) == []
+
+
+def is_there(folder: Path, name: str) -> bool:
+    """Whether a package that names this file has it, or its parent, or the tree at that path."""
+    named = name.removeprefix("rowlock/")
+    return any((home / named).is_file() for home in (folder, folder.parent, SOURCE)) or any(folder.rglob(named))
 
 
 def test_no_test_imports_another_test() -> None:

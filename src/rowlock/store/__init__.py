@@ -12,8 +12,8 @@
     schema/       upgrade, downgrade, verify; migrations/ holds the files and functions/ the bodies as they are now
     embedded/     a PostgreSQL of Rowlock's own for development
 
-May import settings, model and errors. Drivers are imported here and nowhere else. Start with sql/claim.sql
-and jobs/claim.py.
+Start with sql/claim.sql and jobs/claim.py. May import model and errors; imported by every room above, by the doors for
+a short list of reasons alone. Drivers are imported here and nowhere else.
 """
 
 from __future__ import annotations

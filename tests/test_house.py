@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import fnmatch
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCE: Final = ROOT / "src" / "rowlock"
@@ -228,6 +232,78 @@ def is_there(folder: Path, name: str) -> bool:
     """Whether a package that names this file has it, or its parent, or the tree at that path."""
     named = name.removeprefix("rowlock/")
     return any((home / named).is_file() for home in (folder, folder.parent, SOURCE)) or any(folder.rglob(named))
+
+
+PARTS_OF_AN_APPLICATION: Final = {
+    *("AppDesk", "AppLocks", "Bridge", "Database", "Desk", "DeskResources", "DutyRunner", "KindSubmitter", "Outbox"),
+    *("Producer", "Reception", "Supervisor", "Waker", "Worker"),
+}
+"""What an application is made of. app.py puts it together, and the test kit for tests; nobody else does."""
+MADE_ELSEWHERE: Final = {
+    (
+        "Database",
+        "contrib/moving/procrastinate_jobs",
+    ): "the database from which jobs are moved, beside the application's",
+    ("Database", "store/database"): "the same database past its pooler",
+    ("Database", "store/schema/migrate"): "a schema is migrated before there is an application",
+    ("Supervisor", "cli/process/supervise"): "its process runs no application: it starts workers, which have one",
+    ("Waker", "cli/process/supervise"): "of the same process, for rescues",
+    ("Waker", "flow/enqueue/wake"): "one for each event loop that enqueues",
+    ("Waker", "flow/worker/worker"): "a worker wakes others on its own loop",
+}
+FOUND_BY_NAME: Final = {
+    "__init__": "the public names, each imported when it is asked for",
+    "cli/find_app": "the application that --app names",
+    "contrib/django/application": "the function that a setting of the project names",
+    "contrib/django/asgi": "the store of sessions that a setting of the project names",
+    "contrib/moving/celery": "the modules of tasks that the application lists",
+    "flow/executors/child_main": "the application's modules, in a child process",
+}
+"""Modules that import what only a running program can name, and what that is."""
+
+
+def calls_of(module: str) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in a module, with the last part of the name that is called."""
+    for node in ast.walk(ast.parse((SOURCE / f"{module}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            yield node.func.id if isinstance(node.func, ast.Name) else node.func.attr, node
+
+
+def test_the_application_is_put_together_in_one_place() -> None:
+    made = {
+        (name, module)
+        for module in modules()
+        for name, _ in calls_of(module)
+        if name in PARTS_OF_AN_APPLICATION and module != "app" and not module.startswith("testing/")
+    }
+    assert made == set(MADE_ELSEWHERE)
+    assert {name for name, _ in calls_of("app")} >= PARTS_OF_AN_APPLICATION - {"Supervisor"}
+
+
+def floors() -> dict[str, int]:
+    """How far down each room is in the layers of pyproject.toml."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    return {room: floor for floor, layer in enumerate(layers) for room in re.findall(r"\w+", layer)}
+
+
+def test_nothing_is_imported_upward_by_a_string() -> None:
+    """import-linter reads statements alone: it would not see import_module("rowlock.api")."""
+    floor, upward, by_name = floors(), [], set()
+    for module in [*modules(), "__init__"]:
+        for name, call in calls_of(module):
+            if name not in {"import_module", "__import__"}:
+                continue
+            first = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
+            if not isinstance(first, ast.Constant):
+                by_name.add(module)
+            elif str(first.value).startswith("rowlock.") and module != "__init__":
+                target, room = str(first.value).split(".")[1], module.partition("/")[0]
+                upward += [f"{module}: {first.value}"] if floor[target] < floor[room] else []
+    assert upward == []
+    assert by_name == set(FOUND_BY_NAME)
 
 
 def test_no_test_imports_another_test() -> None:

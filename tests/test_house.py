@@ -140,7 +140,7 @@ TESTED_BY_REASON: Final = {
         "webhooks/test_http_post.py": "webhooks/addresses",
     },
 }
-"""Why a module has no test at its own path; tests, and the modules that they drive; *: a whole folder of declarations."""
+"""Why modules have no test at their own path; the tests that drive them; *: a whole folder of declarations."""
 TESTED_ELSEWHERE: Final = {test: driven for tests in TESTED_BY_REASON.values() for test, driven in tests.items()}
 
 MOST_MODULES: Final = 15
@@ -330,6 +330,13 @@ def test_no_test_imports_another_test() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2].startswith("test_")
     ]
     assert guilty == []
+
+
+def test_what_may_be_repeated_is_there() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    listed = re.findall(r"^ +(tests/\S+)", script.partition("may_repeat=(")[2].partition("\n)")[0], re.MULTILINE)
+    assert "tests/contrib/test_otlp.py" in listed
+    assert [path for path in listed if not (ROOT / path).exists()] == []
 
 
 def test_tests_look_at_sessions_and_locks_of_their_own_database_only() -> None:

@@ -312,10 +312,10 @@ def test_nothing_is_imported_upward_by_a_string() -> None:
             if name not in {"import_module", "__import__"}:
                 continue
             first = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
-            if not isinstance(first, ast.Constant):
+            if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
                 by_name.add(module)
-            elif str(first.value).startswith("rowlock.") and module != "__init__":
-                target, room = str(first.value).split(".")[1], module.partition("/")[0]
+            elif first.value.startswith("rowlock.") and module != "__init__":
+                target, room = first.value.split(".")[1], module.partition("/")[0]
                 upward += [f"{module}: {first.value}"] if floor[target] < floor[room] else []
     assert upward == []
     assert by_name == set(FOUND_BY_NAME)

@@ -31,7 +31,7 @@ def jobs(clock: Clock, caplog: pytest.LogCaptureFixture) -> SetAside:
     return SetAside(logger, clock)
 
 
-def said(jobs: SetAside) -> dict[str, Any]:
+def reported(jobs: SetAside) -> dict[str, Any]:
     text = jobs.report()
     assert text is not None
     found: dict[str, Any] = json.loads(text)
@@ -57,7 +57,7 @@ def test_the_beat_names_the_job_the_step_the_cause_and_for_how_long(jobs: SetAsi
     clock.now += 30
     jobs.begin(7, "finish", "held still", "process 12")
     named = {"job": 7, "step": "finish", "error": "held still", "seconds": 30.0, "blocked_by": "process 12"}
-    assert said(jobs) == {"count": 1, "jobs": [named]}
+    assert reported(jobs) == {"count": 1, "jobs": [named]}
     jobs.end(7, "finish")
     assert jobs.report() is None
 
@@ -74,12 +74,12 @@ def test_a_row_of_another_table_is_named_in_words_and_reported_beside_the_jobs(
     jobs.begin("worker 7", "prune_workers", "not this one")
     jobs.begin(7, "finish", "held")
     clock.now += 5
-    report = said(jobs)
+    report = reported(jobs)
     assert (report["count"], len(report["jobs"])) == (1, 1)
     assert report["rows"] == [{"row": "worker 7", "step": "prune_workers", "error": "not this one", "seconds": 5.0}]
     assert caplog.messages[0] == ("worker 7 is set aside, its prune_workers fails: not this one; other rows go on")
     jobs.end("worker 7", "prune_workers")
-    assert "rows" not in said(jobs)
+    assert "rows" not in reported(jobs)
 
 
 def test_a_row_that_has_not_failed_for_long_is_forgotten_and_that_is_logged(
@@ -96,5 +96,5 @@ def test_thousands_of_jobs_fill_neither_the_log_nor_the_beat(jobs: SetAside, cap
     for job_id in range(1, 3001):
         jobs.begin(job_id, "claim", "refused")
     assert len(caplog.messages) == 11
-    report = said(jobs)
+    report = reported(jobs)
     assert (report["count"], len(report["jobs"])) == (3000, 20)

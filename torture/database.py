@@ -27,7 +27,7 @@ class Restart(Scenario):
     name = "restart"
     does = "PostgreSQL stopped at once (`-m immediate`) again and again, about 1 s away each time"
     bound = STALE + 8
-    why = "reconnect within 2 s; a full stale timeout before anyone is called lost"
+    why = "reconnect within 2 s; a full heartbeat timeout before anyone is called lost"
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
@@ -168,10 +168,10 @@ class Pinned(Scenario):
 
 
 class Locked(Scenario):
-    """A careless migration: the table of jobs is locked, for longer than the stale timeout, again and again."""
+    """A careless migration: the table of jobs is locked, for longer than the heartbeat timeout, again and again."""
 
     name = "locked"
-    does = "somebody holds the table of jobs (`ACCESS EXCLUSIVE`), for 5 s at a time"
+    does = "another session holds the table of jobs (`ACCESS EXCLUSIVE`), for 5 s at a time"
     bound = STALE + 8
     why = "as after an outage"
 

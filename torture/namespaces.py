@@ -94,7 +94,7 @@ class Hosts(Scenario):
 
 
 class HostsPartition(Hosts):
-    """A host without a network for longer than the stale timeout, and then with one."""
+    """A host without a network for longer than the heartbeat timeout, and then with one."""
 
     name = "hosts-partition"
     does = "the host of one worker cut off both ways until its jobs are taken over, then healed (network namespaces)"

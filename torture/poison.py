@@ -62,7 +62,7 @@ class PoisonedHost(Scenario):
     name = "poisoned-host"
     does = "jobs that kill their worker and its child processes at once; each worker is started again"
     bound = 60.0
-    why = "each loss is noticed after the stale timeout, and suspects run one by one"
+    why = "each loss is noticed after the heartbeat timeout, and suspects run one by one"
     seconds = (20.0, 60.0)
     doomed = frozenset({"drags_along"})
     jobs: ClassVar[int] = 2

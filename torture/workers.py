@@ -24,7 +24,7 @@ class Kill(Scenario):
     name = "kill"
     does = "`kill -9` of a worker every 2 s or so, a new one for each"
     bound = 30.0
-    why = "stale timeout, a round of rescue, back-off, then suspects one by one, each alone in a new child"
+    why = "heartbeat timeout, a round of rescue, back-off, then suspects one by one, each alone in a new child"
     seconds = (8.0, 60.0)
 
     @override
@@ -40,10 +40,10 @@ class Kill(Scenario):
 
 
 class Stopped(Scenario):
-    """A worker that stands still for longer than the stale timeout, then goes on as if nothing had been."""
+    """A worker that stands still for longer than the heartbeat timeout, then goes on as if nothing had been."""
 
     name = "stopped"
-    does = "SIGSTOP of a worker for twice the stale timeout, then SIGCONT"
+    does = "SIGSTOP of a worker for twice the heartbeat timeout, then SIGCONT"
     bound = 5.0
     why = "its jobs were taken over while it stood"
     seconds = (2 * STALE + 2, 60.0)

@@ -6,9 +6,9 @@ import random
 from typing import Final
 
 from rowlock import Rowlock
-from rowlock.cli.process import demo_jobs
-from rowlock.cli.process.demo_traffic import DemoTraffic
+from rowlock.cli.process.demo import sample_jobs
+from rowlock.cli.process.demo.traffic import DemoTraffic
 
 app: Final = Rowlock()
-demo_jobs.samples(app)
+sample_jobs.samples(app)
 DemoTraffic.declare(app, random.Random(17))  # noqa: S311 - which sample comes next

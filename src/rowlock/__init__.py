@@ -1,6 +1,7 @@
 """Background jobs for Python on one PostgreSQL table.
 
-This module is the public interface; `rowlock.app.Rowlock` is where to start reading. A job's life is in `rowlock.flow`.
+This module is the public interface: programs import it, and no module of Rowlock does. Start with app.py (`Rowlock`);
+a job's life is in `rowlock.flow`.
 """
 
 from __future__ import annotations

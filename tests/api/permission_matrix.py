@@ -225,7 +225,7 @@ class World:
             # As if code had declared it, so that there is something to reset it to.
             await self.rest.store.connection.execute(
                 "UPDATE rowlock.schedules SET declared = $1 WHERE name = $2",
-                json.dumps(made.said(), default=json_output.plain),
+                json.dumps(made.fields(), default=json_output.plain),
                 made.name,
             )
         if "{token_id}" in case.path:

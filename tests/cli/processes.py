@@ -27,7 +27,7 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, s
     return process.returncode, out.decode(), err.decode()
 
 
-async def said(stream: asyncio.StreamReader | None, text: str) -> list[str]:
+async def lines_until(stream: asyncio.StreamReader | None, text: str) -> list[str]:
     """The lines up to the one that contains `text`."""
     assert stream is not None
     lines = []

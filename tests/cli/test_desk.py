@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.processes import ended, holding, said
+from tests.cli.processes import ended, holding, lines_until
 from tests.factories import opened
 from tests.waiting import eventually
 
@@ -123,7 +123,7 @@ async def test_a_drained_worker_ends_its_jobs_and_leaves(cli: Cli, app: Rowlock)
     (worker,) = (await cli("workers", "drain", "tester", "--json")).json
     assert (worker["name"], worker["requested"]) == ("tester", "drain")
     release.touch()
-    await said(process.stderr, "← done")
+    await lines_until(process.stderr, "← done")
     assert (await ended(process))[0] == 0
     assert (await app.jobs.get(public_id)).state == State.COMPLETED
     unknown = await cli("workers", "drain", "tester")

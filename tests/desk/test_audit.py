@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ADA = Principal("ada", "acme", ALL)
 
 
-def told(entry: Entry) -> tuple[str, Any, Any]:
+def what_changed(entry: Entry) -> tuple[str, Any, Any]:
     return entry.action, entry.before, entry.after
 
 
@@ -45,7 +45,7 @@ async def test_an_order_leaves_who_what_before_and_after(desk: Desk) -> None:
     await jobs.cancel_many([job])
     public = (await jobs.delete(job)).public_id
     entries = await desk.app.audit.list(job_id=job)
-    assert [told(entry) for entry in reversed(entries)] == [
+    assert [what_changed(entry) for entry in reversed(entries)] == [
         ("job.priority", {"state": "pending", "priority": 0}, {"state": "pending", "priority": 7}),
         ("job.approve", {"state": "pending"}, {"state": "queued", "approvers": ["ada"]}),
         ("job.cancel", {"state": "running"}, {"state": "running", "cancel_requested": True}),
@@ -105,12 +105,12 @@ async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
         ("rule.add", f"rule:{rule.id}"),
         ("rule.remove", f"rule:{rule.id}"),
     ]
-    assert told(entries[1])[1:] == (
+    assert what_changed(entries[1])[1:] == (
         {"slots": 3, "poll_interval": 5.0},
         {"slots": 4, "poll_interval": 2.0},
     )
-    assert told(entries[2])[1:] == ({"enabled": True}, {"enabled": False})
-    assert told(entries[5])[1:] == (None, {"permissions": ["jobs:read"]})
+    assert what_changed(entries[2])[1:] == ({"enabled": True}, {"enabled": False})
+    assert what_changed(entries[5])[1:] == (None, {"permissions": ["jobs:read"]})
     assert entries[-2].after == entries[-1].before
     assert (entries[-2].after or {})["kind"] == "pay"
     assert {entry.subject for entry in entries} == {"ada"}

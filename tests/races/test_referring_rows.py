@@ -13,7 +13,7 @@ from tests.waiting import in_time
 from rowlock import Rowlock
 from rowlock.errors import DatabaseBusy
 from rowlock.model.state import State
-from rowlock.store.jobs.blocked import held_jobs
+from rowlock.store.jobs.held_rows import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -66,6 +66,15 @@ COMPOSED = {
 }
 
 
+# Statements that a verb of store/jobs runs though they are in the sql file of another subject, and that file.
+OF_ANOTHER_SUBJECT = {
+    "claim": {"lane_rate_enter": "rates", "lane_rate_taken": "rates"},
+    "enqueue": {"auto_approve": "control", "wake_inside": "wake"},
+    "finish": {"rates_retry_after": "rates"},
+    "progress": {"signal_of": "workflows", "workflow_step_of": "workflows"},
+}
+
+
 @dataclass(frozen=True)
 class Call:
     """One place that runs a statement. starred: the keys behind **; None: the source does not show them."""
@@ -226,6 +235,23 @@ def test_every_statement_is_run_by_the_source() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert set(STATEMENTS) - named == set(COMPOSED)
+
+
+def test_a_verb_runs_the_sql_file_of_its_own_name() -> None:
+    run = [(call.where, call.statement) for call in calls()]
+    run += [(where, statement) for where, statement, _ in plans()]
+    run += [(where, statement) for statement, where in COMPOSED.items()]
+    home = {
+        name: file.removesuffix(".sql")
+        for file, text in queries.files().items()
+        for name in queries.read({file: text})[0]
+    }
+    verbs = {(Path(where.partition(":")[0]), name) for where, name in run}
+    elsewhere: dict[str, dict[str, str]] = {}
+    for file, name in verbs:
+        if file.parent == Path("store/jobs") and home[name] != file.stem:
+            elsewhere.setdefault(file.stem, {})[name] = home[name]
+    assert elsewhere == OF_ANOTHER_SUBJECT
 
 
 def test_what_is_listed_is_still_there() -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.torture.conftest import Process, Scene
 
 STALE = 2.0
-"""Seconds; the lane's stale timeout in tests.torture.jobs."""
+"""Seconds; the lane's heartbeat timeout in tests.torture.jobs."""
 
 
 async def holder(scene: Scene, job: int) -> Process:

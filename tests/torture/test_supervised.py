@@ -117,7 +117,7 @@ async def test_a_process_whose_interpreter_is_seized_is_killed_and_says_where(sc
     handle = await scene.app.task("seize").enqueue()
     first = await runner(scene, handle.id)
     seen = await scene.value("SELECT seen_at FROM workers WHERE pid = $1", first)
-    # The supervisor beats for it, and kills it long before the lane's stale timeout.
+    # The supervisor beats for it, and kills it long before the lane's heartbeat timeout.
     await eventually(lambda: scene.value("SELECT seen_at > $2 FROM workers WHERE pid = $1", first, seen))
     said = await scene.said(supervisor, "has given no sign of life")
     await eventually(lambda: ended(first))

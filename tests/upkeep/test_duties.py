@@ -212,7 +212,7 @@ async def test_silence_is_measured_by_the_lane_the_job_runs_in(desk: Desk) -> No
     assert await desk.store.rescue() == [slow]
 
 
-async def test_nobody_is_judged_before_this_process_has_watched_for_the_stale_timeout(desk: Desk) -> None:
+async def test_nobody_is_judged_before_this_process_has_watched_for_the_heartbeat_timeout(desk: Desk) -> None:
     await lost(desk.store)
     assert await desk.run("rescue", watched=timedelta(seconds=0.9)) == 0
     assert await desk.run("rescue", watched=timedelta(seconds=1.1)) == 1

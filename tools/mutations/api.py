@@ -56,7 +56,7 @@ MUTATIONS: Final = (
         (f"{OF_DASHBOARD}without_authentication_the_link_and_the_token_lead_into_the_dashboard",),
     ),
     Mutation(
-        "any page gives orders with somebody's cookie",
+        "any page gives orders with a visitor's cookie",
         "api/auth/sessions.py",
         "            refuse_cross_site(connection)\n        return principal",
         "            pass\n        return principal",
@@ -84,7 +84,7 @@ MUTATIONS: Final = (
         ("tests/api/routes/test_streams_trouble.py::test_streams_stay_open_while_the_database_is_away",),
     ),
     Mutation(
-        "whoever comes while a server leaves holds it up",
+        "a client that comes while a server leaves holds it up",
         "api/server.py",
         "                connection.shutdown()\n",
         "                pass\n",

@@ -47,7 +47,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an outcome waits for a row that refers to its job",
-        "store/sql/control.sql",
+        "store/sql/held_rows.sql",
         "ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED)\nSELECT j.id",
         "ORDER BY j.id FOR UPDATE SKIP LOCKED)\nSELECT j.id",
         (_REFERRED,),
@@ -203,7 +203,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a duty that one row makes fail is put off",
-        "upkeep/apart.py",
+        "upkeep/refused_rows.py",
         "                if not isinstance(error, RACES):\n                    break\n",
         "                if not isinstance(error, RACES):\n                    raise\n",
         _bad_row(_REFUSED, "rescue"),
@@ -287,7 +287,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a full queue of notifications fails what would notify",
-        "store/sql/enqueue.sql",
+        "store/sql/wake.sql",
         "(pg_notification_queue_usage() < 0.9)",
         "(true)",
         ("tests/races/test_notify_queue_full.py::test_no_statement_fails_because_it_cannot_notify[notify]",),

@@ -52,7 +52,7 @@ MUTATIONS: Final = (
     Mutation(
         "explain believes a message about an earlier stay in the queue",
         "desk/explain/facts.py",
-        'return early or bool(told["fence"] != self.job.fence or told["again_at"] <= self.now)',
+        'return early or bool(delivery["fence"] != self.job.fence or delivery["again_at"] <= self.now)',
         "return False",
         (f"{_OF_EXPLAIN}a_message_about_an_earlier_stay_or_that_is_too_old_stands_for_nothing",),
     ),
@@ -73,8 +73,8 @@ MUTATIONS: Final = (
     Mutation(
         "explain asks for a worker until the first message is sent",
         "desk/explain/facts.py",
-        "        return min(filter(None, named), default=told)\n",
-        "        return None if told is None else str(told)\n",
+        "        return min(filter(None, named), default=delivered_by)\n",
+        "        return None if delivered_by is None else str(delivered_by)\n",
         (
             f"{_OF_EXPLAIN}a_job_that_no_carrier_was_told_of_yet_asks_for_no_worker",
             f"{_VERDICTS}what_is_said_of_a_job_that_a_carrier_brings_comes_true[a broker that is away]",

@@ -316,7 +316,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a worker that beats can be forgotten",
-        "store/sql/lanes.sql",
+        "store/sql/workers.sql",
         "AND w.state <> 'gone' AND w.seen_at < clock_timestamp() - interval '15 s'\nRETURNING",
         "AND w.state <> 'gone'\nRETURNING",
         ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),
@@ -345,7 +345,7 @@ MUTATIONS: Final = (
         (f"{OF_ROUTES}own_jobs_and_the_workers_of_the_platform_are_one_possible_role",),
     ),
     Mutation(
-        "whoever watches workers reads the labels of every job in a slot",
+        "a watcher of workers reads the labels of every job in a slot",
         "desk/workers.py",
         'job if row["readable"] and reads else job.without_content()',
         "job",
@@ -602,7 +602,7 @@ MUTATIONS: Final = (
         ("tests/desk/follow/test_feed.py::test_what_a_cut_walk_may_have_left_out_is_a_resync",),
     ),
     Mutation(
-        "a feed begins after the answer to somebody who came back",
+        "a feed begins after the answer to a client that came back",
         "desk/follow/feed.py",
         "if self._position is None:",
         "if False:",
@@ -623,7 +623,7 @@ MUTATIONS: Final = (
         ("tests/desk/follow/test_stream_logs.py::test_a_line_between_the_snapshot_and_the_first_look_is_told",),
     ),
     Mutation(
-        "whoever reads an operation stops it",
+        "a reader of an operation stops it",
         "desk/operations.py",
         '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True, scoped=own)\n',
         "",
@@ -651,7 +651,7 @@ MUTATIONS: Final = (
         ("tests/races/test_two_at_once.py::test_of_two_edits_at_once_the_second_is_told",),
     ),
     Mutation(
-        "an order for many outlives the permission of whoever gave it",
+        "an order for many outlives the permission of its author",
         "desk/operation_driver.py",
         "            if not who.scopes(needed):\n",
         "            if not needed:\n",

@@ -221,7 +221,7 @@ MUTATIONS: Final = (
         UPKEEP,
         "    AND coalesce(l.stale_after, interval '60 s') <= :watched::interval\n",
         "    AND :watched::interval IS NOT NULL\n",
-        (f"{OF_DUTIES}nobody_is_judged_before_this_process_has_watched_for_the_stale_timeout",),
+        (f"{OF_DUTIES}nobody_is_judged_before_this_process_has_watched_for_the_heartbeat_timeout",),
     ),
     Mutation(
         "every caretaker wins every round",
@@ -239,7 +239,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "neighbours of a blocked loop are judged like the culprit",
-        UPKEEP,
+        "store/sql/workers.sql",
         "SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,",
         "SELECT x.id, x.fence, x.state,",
         (f"{OF_SUPERVISION}unblock_gives_neighbours_back_whatever_their_kinds_policy",),
@@ -260,7 +260,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "beats hurry for a slot that nobody can fire",
-        "store/sql/lanes.sql",
+        "store/sql/workers.sql",
         "WHERE s.enabled AND s.next_at > now() ORDER BY s.next_at LIMIT 1) AS schedule_in",
         "WHERE s.enabled ORDER BY s.next_at LIMIT 1) AS schedule_in",
         (f"{OF_CRON}the_beat_does_not_hurry_for_what_nobody_can_fire",),

@@ -101,7 +101,7 @@ MUTATIONS: Final = (
         ("tests/flow/enqueue/test_remote_kind.py::test_the_marks_of_stored_arguments_are_refused_at_any_depth",),
     ),
     Mutation(
-        "arguments may be nested as deep as somebody likes",
+        "arguments may be nested to any depth",
         "flow/kinds/json_values.py",
         "    if is_deep(data):\n        raise _too_deep(kind)",
         "    if not data:\n        raise _too_deep(kind)",

@@ -157,8 +157,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lane without a worker is not named",
         "cli/process/worker_main.py",
-        "    if limited:\n        await _warn_of_unserved_lanes(worker, app)\n",
-        "",
+        "        await _warn_of_unserved_lanes(worker, app)\n",
+        "        pass\n",
         ("tests/cli/commands/test_worker.py::test_a_lane_that_no_worker_serves_is_named",),
     ),
     Mutation(

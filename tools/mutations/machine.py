@@ -395,7 +395,7 @@ _SCENES: Final = (
         _scene("a_lost_job_of_a_kind_that_is_held_waits_for_a_person"),
     ),
     Mutation(
-        "machine: somebody who has approved approves again by a rule",
+        "machine: a person who has approved approves again by a rule",
         APPROVALS,
         "          AND (coalesce(r.created_by, 'rule') = ANY (j.approvers)) IS NOT TRUE\n",
         "",

@@ -129,14 +129,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a starting worker undoes the retention of the deployment",
-        "store/sql/lanes.sql",
+        "store/sql/retention.sql",
         "SET declared = excluded.declared, keep = coalesce(r.ordered, excluded.keep),",
         "SET declared = excluded.declared, keep = excluded.keep,",
         (f"{OF_RETENTION}what_a_person_orders_counts_before_what_the_code_declares",),
     ),
     Mutation(
         "jobs of a rule that was taken back stay for ever",
-        "store/sql/lanes.sql",
+        "store/sql/retention.sql",
         "WHERE r.kind IN ('*', g.kind) AND r.state IN ('*', g.state) AND (r.kind, r.state) <> (g.kind, g.state))",
         "WHERE r.kind = '' AND g.kind = '')",
         (f"{OF_RETENTION}a_rule_that_is_taken_back_leaves_its_jobs_to_the_wider_one",),

@@ -196,7 +196,7 @@ class NewCode(Rolling):
         " producers, SIGTERM and `kill -9`; then the code back, the tables back, and tables that take newer code"
     )
     bound = 30.0
-    why = "one old worker is killed: stale timeout, a round of rescue, suspects one by one"
+    why = "one old worker is killed: heartbeat timeout, a round of rescue, suspects one by one"
 
     whole: ClassVar[bool] = True
     """False: only forward, one worker of each code and one producer; for those in a hurry."""

@@ -44,7 +44,9 @@ class Upgrade(Rolling):
         " side by side, an old worker started again, then the old ones leave, one by `kill -9`"
     )
     bound = 30.0
-    why = "a killed worker: stale timeout, rescue, suspects one by one; steps behind one that old code ended wait 5 s"
+    why = (
+        "a killed worker: heartbeat timeout, rescue, suspects one by one; steps behind one that old code ended wait 5 s"
+    )
     rows: ClassVar[int] = 0
     """Finished jobs in the table."""
 

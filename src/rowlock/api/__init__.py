@@ -3,7 +3,7 @@
 Start with door.py (RowlockAPI) and routes/, one module per subject; schemas/ has the bodies of requests and answers,
 auth/ the authenticators, problems.py every error. openapi.py generates the document that docs/openapi.json holds. The
 API calls the desk, which checks permissions; it imports the store only for outages and the health checks. Nothing but
-`rowlock.web`, `rowlock.cli` and hosts may import it.
+`rowlock.cli`, `rowlock.contrib` and hosts may import it.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class RowlockAPI(ApiBackend):
     def _router(self, subjects: Sequence[Routes], wanted: RouteChoice | None = None) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))
         for routes in subjects:
-            routes.into(router, wanted)
+            routes.add_routes_to(router, wanted)
         return router
 
     def select(self, *wanted: str) -> APIRouter:

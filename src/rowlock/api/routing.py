@@ -204,8 +204,8 @@ class Routes:
         """A removal."""
         return self._add("DELETE", path, needs, options)
 
-    def into(self, router: APIRouter, wanted: RouteChoice | None = None) -> None:
-        """Add them, or those that are wanted, to a router whose route class is a subclass of Route."""
+    def add_routes_to(self, router: APIRouter, wanted: RouteChoice | None = None) -> None:
+        """Add the routes, or those that are wanted, to a router whose route class is a subclass of Route."""
         for entry in self.entries:
             if wanted is not None and not wanted.takes(entry.method, entry.path):
                 continue

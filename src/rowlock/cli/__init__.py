@@ -1,9 +1,9 @@
 """The command line `rowlock`.
 
-root builds the typer application; commands/ has one module per command or group, process/ what long-running commands do
-(worker, supervisor, hot reload), screen/ what they print. context holds the options that every command takes.
-The command line uses the application and its desk like any other program; nothing imports it.
-Start with root, then commands/lanes.
+root.py builds the typer application; commands/ has one module per command or group, process/ what long-running commands
+do (worker, supervisor, hot reload), screen/ what they print. context.py holds the options that every command takes.
+The command line uses the application and its desk like any other program; nothing imports it but `manage.py rowlock`.
+Start with root.py, then commands/lanes.py.
 """
 
 from __future__ import annotations

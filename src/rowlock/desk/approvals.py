@@ -92,7 +92,7 @@ class Approvals:
                 note=note,
                 by_whom=None if self._guard.principal.is_anonymous else self._guard.name_of(by),
             )
-            await record(session, self._guard, "rule.add", f"rule:{row['id']}", after=_told(row), note=note)
+            await record(session, self._guard, "rule.add", f"rule:{row['id']}", after=_audit_fields(row), note=note)
         return _rule(row)
 
     def _within(self, tenant: str | None) -> str | None:
@@ -111,7 +111,7 @@ class Approvals:
         async with self._open().transaction() as session:
             found = await session.fetch("approval_rule_remove", id=rule_id) if seen else []
             if found:
-                await record(session, self._guard, "rule.remove", f"rule:{rule_id}", before=_told(found[0]))
+                await record(session, self._guard, "rule.remove", f"rule:{rule_id}", before=_audit_fields(found[0]))
                 return _rule(found[0])
         message = f"There is no approval rule {rule_id}."
         raise RuleNotFound(message)
@@ -139,7 +139,7 @@ def _rule(row: Record) -> Rule:
     )
 
 
-def _told(row: Record) -> dict[str, object]:
+def _audit_fields(row: Record) -> dict[str, object]:
     rule = _rule(row)
     return {
         name: getattr(rule, name) for name in ("kind", "submitted_by", "tenant", "args", "args_match", "created_by")

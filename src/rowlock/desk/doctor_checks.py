@@ -180,7 +180,7 @@ def workers(status: Status) -> list[Finding]:
     found = []
     if silent := [view for view in views if view.silent]:
         names = _some(f"{view.name} ({view.running} jobs)" for view in silent)
-        do = "See whether the process or its machine is gone; its jobs are taken over after the lane's stale time."
+        do = "See whether the process or its machine is gone; its jobs are rescued after the lane's heartbeat_timeout."
         found.append(warn("workers", f"silent for more than 15 s: {names}", do))
     if stuck := [view for view in views if view.stuck]:
         names = _some(f"{view.name} ({view.stuck} slots)" for view in stuck)

@@ -37,16 +37,16 @@ class JobEdit:
 
     def audited(self, job: Job, args: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
         """The changed values before and after, for the audit; secrets masked."""
-        said = self.options
+        options = self.options
         before: dict[str, Any] = {}
         after: dict[str, Any] = {}
         if args is not None:
             before["args"], after["args"] = dict(job.args), stored_args.shown(json.loads(args))
-        if said.tags is not None:
-            before["tags"], after["tags"] = list(job.tags), list(said.tags)
-        if said.priority is not None:
-            before["priority"], after["priority"] = job.priority, said.priority
-        if said.run_at is not None or said.run_in is not None:
+        if options.tags is not None:
+            before["tags"], after["tags"] = list(job.tags), list(options.tags)
+        if options.priority is not None:
+            before["priority"], after["priority"] = job.priority, options.priority
+        if options.run_at is not None or options.run_in is not None:
             before["run_after"] = job.run_after.isoformat()
         return before, after
 
@@ -100,13 +100,13 @@ class Editor:
         self, job: Job, before_args: Mapping[str, object], change: JobEdit, by: str | None, note: str | None
     ) -> Record | None:
         """The answer of the statement; None: the job has all of these values already, and nothing was written."""
-        said, args, refs, answer_in = change.options, None, None, None
+        options, args, refs, answer_in = change.options, None, None, None
         if change.args is not None:
             encoded = await self._encoded(job, change.args)
             args, answer_in = encoded.over(before_args), encoded.answer_in
             refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
         before, after = change.audited(job, args)
-        due = said.run_in is not None or said.run_at not in (None, job.run_after)
+        due = options.run_in is not None or options.run_at not in (None, job.run_after)
         same_args = args is None or _canonical(json.loads(args)) == _canonical(before_args)
         if not due and same_args and all(before[name] == after[name] for name in after if name != "args"):
             return None
@@ -117,10 +117,10 @@ class Editor:
             args=args,
             refs=refs,
             answer_in=answer_in,
-            run_at=said.run_at,
-            run_in=span(said.run_in, "run_in"),
-            tags=None if said.tags is None else list(dict.fromkeys(said.tags)),
-            priority=said.priority,
+            run_at=options.run_at,
+            run_in=span(options.run_in, "run_in"),
+            tags=None if options.tags is None else list(dict.fromkeys(options.tags)),
+            priority=options.priority,
             before=as_json(before),
             after=as_json(after),
             **self._guard.signed("edit", by, note),

@@ -12,8 +12,8 @@ from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import WAITING, State
 from rowlock.store.database import TRANSIENT
-from rowlock.store.jobs.blocked import held_jobs
 from rowlock.store.jobs.claim import register_pairs
+from rowlock.store.jobs.held_rows import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

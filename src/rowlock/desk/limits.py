@@ -129,10 +129,10 @@ class Limits:
             name = key.removeprefix(LANE)
             message = f"The rate of a lane is set with the lane: rowlock lanes set {name} --rate … Nothing was changed."
             raise InvalidOption(message)
-        said, before = Rate.parse(rate) if isinstance(rate, str) else rate, await self._rate(key)
-        if said == before.rate:
+        wanted, before = Rate.parse(rate) if isinstance(rate, str) else rate, await self._rate(key)
+        if wanted == before.rate:
             return before
-        values = {"amount": said.amount, "per": said.per, "burst": said.burst, "sliding": said.window}
+        values = {"amount": wanted.amount, "per": wanted.per, "burst": wanted.burst, "sliding": wanted.window}
         async with self._open().transaction() as session:
             await session.fetch("rate_set", key=key, **values)
             await self._changed(session, "rate.set", key, before)

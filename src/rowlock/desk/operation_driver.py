@@ -23,7 +23,7 @@ from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import RACES, TRANSIENT
 from rowlock.store.executor import SqlSession
-from rowlock.store.jobs.blocked import held_jobs
+from rowlock.store.jobs.held_rows import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _OperationBatch:
     """The next jobs, and the cursor after them. last: no batch follows."""
 
     ids: Sequence[int]
@@ -62,7 +62,7 @@ class _Batch:
     last: bool
     where: composing.Conditions | None = None
 
-    def first(self, size: int) -> _Batch:
+    def first(self, size: int) -> _OperationBatch:
         """Its first jobs only."""
         if len(self.ids) <= size:
             return self
@@ -149,35 +149,35 @@ class OperationDriver:
 
     async def _guard(self, row: Record) -> Guard:
         """The author's guard as of now: an operation ends when its token is revoked or its role is taken away."""
-        said = json.loads(row["principal"])
+        author = json.loads(row["principal"])
         now = await self._open().fetch("operation_rights", id=row["id"])
-        held = SYSTEM.permissions if said["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
+        held = SYSTEM.permissions if author["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
         if not now[0]["lives"]:
-            message = f"the token of {said['subject']} does not hold any more; the rest was left alone"
+            message = f"the token of {author['subject']} does not hold any more; the rest was left alone"
             raise Forbidden(message, NEEDED[row["action"]])
-        anonymous = bool(said.get("anonymous"))
-        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"], is_anonymous=anonymous)
+        anonymous = bool(author.get("anonymous"))
+        who = Principal(author["subject"], author["tenant"], held, kind=author["kind"], is_anonymous=anonymous)
         both = (Permission.READ, NEEDED[row["action"]])
         for needed in both:
             if not who.scopes(needed):
-                message = f"{said['subject']} lacks the permission {needed} by now; the rest was left alone"
+                message = f"{author['subject']} lacks the permission {needed} by now; the rest was left alone"
                 raise Forbidden(message, needed)
-        return Guard(who, request_id=said["request_id"], address=said["address"], within=both)
+        return Guard(who, request_id=author["request_id"], address=author["address"], within=both)
 
-    async def _next(self, row: Record, guard: Guard) -> _Batch:
+    async def _next(self, row: Record, guard: Guard) -> _OperationBatch:
         if row["search"] is None:
             ids = sorted(number for number in row["ids"] if number > row["cursor"])
-            return _Batch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
+            return _OperationBatch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
         job_search = JobSearch(self._open, guard, VisibleJobs(self._open, guard))
         plan = await job_search.plan(search.parse(row["search"]), now=row["as_of"])
         found = await job_search.find(plan, BATCH, newest=False, above=row["cursor"], below=row["ceiling"] + 1)
         if len(found.ids) == BATCH:
-            return _Batch(found.ids, found.ids[-1], last=False, where=plan.where)
+            return _OperationBatch(found.ids, found.ids[-1], last=False, where=plan.where)
         last = found.reached is None
-        return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
+        return _OperationBatch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: SqlSession, batch: _Batch, *, to_delete: bool) -> tuple[list[int], _Held]:
+    async def _locked(within: SqlSession, batch: _OperationBatch, *, to_delete: bool) -> tuple[list[int], _Held]:
         """Lock the jobs of the batch in id order; those that another transaction holds are left out."""
         held, lock = _Held(), "lock_jobs_to_delete" if to_delete else "lock_jobs"
         if not batch.ids:

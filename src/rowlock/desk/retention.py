@@ -48,9 +48,9 @@ class Retention:
                 return before[0]
             (row,) = await session.fetch("retention_order", kind=kind, state=state, keep=kept)
             after = RetentionRule(**row)
-            was = _says(before[0]) if before else None
+            was = _audit_fields(before[0]) if before else None
             target = _target(kind, state)
-            await audit.record(session, self._guard, "retention.set", target, before=was, after=_says(after))
+            await audit.record(session, self._guard, "retention.set", target, before=was, after=_audit_fields(after))
         return after
 
     @changes(Permission.WORKERS_MANAGE)
@@ -62,9 +62,11 @@ class Retention:
             if not before or before[0].ordered is None:
                 return before[0] if before else None
             found = [RetentionRule(**row) for row in await session.fetch("retention_reset", kind=kind, state=state)]
-            after = _says(found[0]) if found else None
+            after = _audit_fields(found[0]) if found else None
             target = _target(kind, state)
-            await audit.record(session, self._guard, "retention.reset", target, before=_says(before[0]), after=after)
+            await audit.record(
+                session, self._guard, "retention.reset", target, before=_audit_fields(before[0]), after=after
+            )
         return found[0] if found else None
 
     async def _known(self, kind: str) -> None:
@@ -83,5 +85,5 @@ def _target(kind: str, state: str) -> str:
     return f"retention:{kind}:{state}"
 
 
-def _says(rule: RetentionRule) -> dict[str, object]:
+def _audit_fields(rule: RetentionRule) -> dict[str, object]:
     return {"keep": rule.keep, "source": rule.source}

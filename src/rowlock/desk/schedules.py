@@ -78,8 +78,8 @@ class Schedules:
         field than before; what an operator changed stays otherwise.
         """
         self._guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True)
-        said = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
-        schedule = checked(name, kind, cron=cron, every=every, tz=tz, args=args or {}, options=options or {}, **said)  # type: ignore[arg-type]  # each of its own type
+        timing = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
+        schedule = checked(name, kind, cron=cron, every=every, tz=tz, args=args or {}, options=options or {}, **timing)  # type: ignore[arg-type]  # each of its own type
         if self._defined.setdefault(name, schedule) != schedule:
             message = f"The schedule {name!r} is defined twice, and differently. Give one of them another name=."
             raise ConfigurationError(message)
@@ -97,7 +97,7 @@ class Schedules:
         for schedule in self.defined:
             schedule = replace(schedule, args=await self._stored_args(schedule.kind, schedule.args))  # noqa: PLW2901 - the same, as it is stored
             for _ in range(_TRIES):
-                changed, done = await self._declare_one(replace(schedule, declared=schedule.said()))
+                changed, done = await self._declare_one(replace(schedule, declared=schedule.fields()))
                 if done:
                     written += [changed] if changed else []
                     break
@@ -114,11 +114,11 @@ class Schedules:
             made = await self._add(self._open(), schedule)
             return made, made is not None
         before = schedule_of(found[0])
-        said, now_said = before.declared or {}, schedule.declared or {}
-        if said == now_said:
+        was_declared, declared = before.declared or {}, schedule.declared or {}
+        if was_declared == declared:
             return None, True
-        names = [name for name in FIELDS if name not in said or said[name] != now_said[name]]
-        after = replace(before, declared=now_said, **{name: getattr(schedule, name) for name in names})
+        names = [name for name in FIELDS if name not in was_declared or was_declared[name] != declared[name]]
+        after = replace(before, declared=declared, **{name: getattr(schedule, name) for name in names})
         changed = await self._set(self._open(), before, after)
         return changed, changed is not None
 
@@ -161,7 +161,7 @@ class Schedules:
         who = self._guard.principal
         if tenant is not None and tenant != who.tenant:
             self._guard.demand(Permission.SUBMIT_AS)
-        said = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
+        timing = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
         schedule = checked(
             name,
             kind,
@@ -171,7 +171,7 @@ class Schedules:
             args=await self._stored_args(kind, args or {}),
             options=options or {},
             tenant=tenant or who.tenant,
-            **said,  # type: ignore[arg-type]  # each of its own type
+            **timing,  # type: ignore[arg-type]  # each of its own type
         )
         owner = None if who.kind == "system" else who.subject
         wanted = replace(schedule, submitted_by=owner, enabled=enabled)
@@ -219,15 +219,15 @@ class Schedules:
             "windows": windows,
             "options": options,
         }
-        said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if cron is not None or every is not None:
-            said |= {"cron": cron, "every": None if every is None else duration(every, "every")}
+            changes |= {"cron": cron, "every": None if every is None else duration(every, "every")}
         if kind is not None:
             self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=kind)
         if args is not None or kind is not None:
             before = await self._find(name)
-            said["args"] = await self._stored_args(kind or before.kind, before.args if args is None else args)
-        return await self._change(name, said, enabled, version)
+            changes["args"] = await self._stored_args(kind or before.kind, before.args if args is None else args)
+        return await self._change(name, changes, enabled, version)
 
     @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def reset(self, name: str) -> Schedule:
@@ -236,10 +236,10 @@ class Schedules:
         if before.declared is None:
             message = f"The schedule {name!r} was not declared in code: there is nothing to go back to."
             raise WrongState(message)
-        said = dict(before.declared)
-        said["windows"] = tuple(Window.from_json(window) for window in said["windows"])
-        said["every"] = None if said["every"] is None else duration(said["every"], "every")
-        return await self._change(name, said, None, None)
+        changes = dict(before.declared)
+        changes["windows"] = tuple(Window.from_json(window) for window in changes["windows"])
+        changes["every"] = None if changes["every"] is None else duration(changes["every"], "every")
+        return await self._change(name, changes, None, None)
 
     @changes(Permission.SCHEDULES_MANAGE, scoped=True)
     async def pause(self, name: str) -> Schedule:
@@ -348,12 +348,12 @@ class Schedules:
         made = await source.fetch("schedule_add", **values)
         return schedule_of(made[0]) if made else None
 
-    async def _change(self, name: str, said: Mapping[str, Any], enabled: bool | None, version: int | None) -> Schedule:  # noqa: FBT001 - as it comes
+    async def _change(self, name: str, edit: Mapping[str, Any], enabled: bool | None, version: int | None) -> Schedule:  # noqa: FBT001 - as it comes
         for _ in range(_TRIES):
             before = await self._find(name)
             if version is not None and before.version != version:
                 break
-            words = {key: getattr(before, key) for key in FIELDS} | dict(said)
+            words = {key: getattr(before, key) for key in FIELDS} | dict(edit)
             self._guard.demand_named(Permission.SCHEDULES_MANAGE, kind=words["kind"])
             after = replace(
                 checked(name, **words),
@@ -382,7 +382,7 @@ class Schedules:
 
     async def _record(self, session: SqlSession, action: str, before: Schedule | None, after: Schedule | None) -> None:
         """Write the fields that changed to the audit, and tell workers when the change is committed."""
-        was, now = ({} if it is None else {**it.said(), "enabled": it.enabled} for it in (before, after))
+        was, now = ({} if it is None else {**it.fields(), "enabled": it.enabled} for it in (before, after))
         changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         named = after or before
         await audit.record(
@@ -408,7 +408,7 @@ async def _now(source: SqlExecutor) -> datetime:
 
 def _same(before: Schedule, after: Schedule) -> bool:
     """Whether a change would leave every field as it is."""
-    return before.enabled == after.enabled and before.said() == after.said()
+    return before.enabled == after.enabled and before.fields() == after.fields()
 
 
 def _check_range(start: datetime, end: datetime, now: datetime) -> None:

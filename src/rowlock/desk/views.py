@@ -64,7 +64,7 @@ class SavedViews:
             if not made:
                 raise _exists(name)
             view = _view(made[0])
-            await audit.record(session, self._guard, "view.create", f"view:{view.id}", after=_said(view))
+            await audit.record(session, self._guard, "view.create", f"view:{view.id}", after=_audit_fields(view))
         return view
 
     @changes(Permission.READ, scoped=True)
@@ -98,7 +98,9 @@ class SavedViews:
                 raise _not_found(view_id)
             view = _view(changed[0])
             target = f"view:{view_id}"
-            await audit.record(session, self._guard, "view.set", target, before=_said(before), after=_said(view))
+            await audit.record(
+                session, self._guard, "view.set", target, before=_audit_fields(before), after=_audit_fields(view)
+            )
         return view
 
     @changes(Permission.READ, scoped=True)
@@ -109,7 +111,7 @@ class SavedViews:
         async with self._open().transaction() as session:
             if not await session.fetch("saved_view_delete", id=view_id):
                 raise _not_found(view_id)
-            await audit.record(session, self._guard, "view.delete", f"view:{view_id}", before=_said(view))
+            await audit.record(session, self._guard, "view.delete", f"view:{view_id}", before=_audit_fields(view))
         return view
 
     def _demand(self, view: SavedView, *, shared: bool) -> None:
@@ -128,7 +130,7 @@ def _view(row: Record) -> SavedView:
     return SavedView(**{**row, "columns": tuple(row["columns"])})
 
 
-def _said(view: SavedView) -> dict[str, object]:
+def _audit_fields(view: SavedView) -> dict[str, object]:
     names = ("name", "query", "sort", "shared")
     return {**{name: getattr(view, name) for name in names}, "columns": list(view.columns)}
 

@@ -105,7 +105,7 @@ class Webhooks:
                 message = f"There are {_MOST} webhooks, and no more can be added. Remove one that is not needed."
                 raise WrongState(message)
             webhook = webhook_of(made[0])
-            await self._record(session, "webhook.add", webhook.id, after=_said(webhook), by=by)
+            await self._record(session, "webhook.add", webhook.id, after=_audit_fields(webhook), by=by)
         await self._open().fetch("register_gates", keys=[_gate(webhook.id)], limits=[model.AT_ONCE], fifos=[False])
         return NewWebhook(webhook, model.secret_text(key))
 
@@ -141,7 +141,9 @@ class Webhooks:
                 return before
             (row,) = await session.fetch("webhook_set", id=webhook_id, **values)
             after = webhook_of(row)
-            await self._record(session, "webhook.set", webhook_id, before=_said(before), after=_said(after), by=by)
+            await self._record(
+                session, "webhook.set", webhook_id, before=_audit_fields(before), after=_audit_fields(after), by=by
+            )
         return after
 
     @changes(Permission.WEBHOOKS_MANAGE)
@@ -150,7 +152,7 @@ class Webhooks:
         async with self._open().transaction() as session:
             before = await self._for_change(session, webhook_id)
             await session.fetch("webhook_delete", id=webhook_id)
-            await self._record(session, "webhook.remove", webhook_id, before=_said(before), by=by)
+            await self._record(session, "webhook.remove", webhook_id, before=_audit_fields(before), by=by)
         return before
 
     @changes(Permission.WEBHOOKS_MANAGE)
@@ -275,7 +277,7 @@ def delivery_of(job: Job) -> WebhookDelivery:
     )
 
 
-def _said(webhook: Webhook) -> dict[str, object]:
+def _audit_fields(webhook: Webhook) -> dict[str, object]:
     """What the audit tells of a webhook."""
     names = ("url", "tenant", "description", "enabled")
     lists = {name: list(getattr(webhook, name)) for name in ("kinds", "states", "include")}
@@ -284,7 +286,7 @@ def _said(webhook: Webhook) -> dict[str, object]:
 
 def _differs(webhook: Webhook, values: Mapping[str, object]) -> bool:
     """Whether a change to these values, of which None leaves one as it is, would change anything."""
-    is_now = {**_said(webhook), "description": webhook.description or ""}
+    is_now = {**_audit_fields(webhook), "description": webhook.description or ""}
     forgets = bool(values["enabled"]) and bool(webhook.failures or webhook.given_up)
     return forgets or any(value is not None and value != is_now[name] for name, value in values.items())
 

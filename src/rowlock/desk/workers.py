@@ -103,8 +103,8 @@ class Workers:
                 await self._record(session, "worker.drain", view, {"requested": "drain"})
             # The message makes these workers beat at once; the answer to the beat carries the order.
             if fresh:
-                told = DrainRequested(frozenset(view.id for view in fresh))
-                await session.fetch("notify", channel=session.channel, payload=encode(told))
+                message = DrainRequested(frozenset(view.id for view in fresh))
+                await session.fetch("notify", channel=session.channel, payload=encode(message))
         if not asked:
             raise _not_found(worker, everyone)
         asked_now = [view for view in await views(self._open()) if view.id in ids]
@@ -180,8 +180,8 @@ async def jobs_in_slots(source: SqlExecutor, guard: Guard) -> Sequence[Running]:
 
 def view_of(row: Record) -> WorkerView:
     """A WorkerView from its row."""
-    said = row["set_aside"] if not row["silent"] else None
-    set_aside: dict[str, Any] = json.loads(said) if said else {"jobs": [], "count": 0}
+    text = row["set_aside"] if not row["silent"] else None
+    set_aside: dict[str, Any] = json.loads(text) if text else {"jobs": [], "count": 0}
     return WorkerView(
         id=row["id"],
         name=row["name"],
@@ -201,21 +201,21 @@ def view_of(row: Record) -> WorkerView:
         requested=row["told"],
         supervisor=row["supervisor"],
         memory=row["memory"],
-        set_aside=[_set_aside_of(said) for said in set_aside["jobs"]],
+        set_aside=[_set_aside_of(entry) for entry in set_aside["jobs"]],
         set_aside_count=set_aside["count"],
-        set_aside_rows=[_set_aside_row_of(said) for said in set_aside.get("rows", ())],
+        set_aside_rows=[_set_aside_row_of(entry) for entry in set_aside.get("rows", ())],
         carriers=json.loads(row["carriers"]) if row["carriers"] else None,
     )
 
 
-def _set_aside_of(said: Mapping[str, Any]) -> SetAsideView:
+def _set_aside_of(entry: Mapping[str, Any]) -> SetAsideView:
     return SetAsideView(
-        said["job"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])), said["blocked_by"]
+        entry["job"], entry["step"], entry["error"], timedelta(seconds=round(entry["seconds"])), entry["blocked_by"]
     )
 
 
-def _set_aside_row_of(said: Mapping[str, Any]) -> SetAsideRowView:
-    return SetAsideRowView(said["row"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])))
+def _set_aside_row_of(entry: Mapping[str, Any]) -> SetAsideRowView:
+    return SetAsideRowView(entry["row"], entry["step"], entry["error"], timedelta(seconds=round(entry["seconds"])))
 
 
 def _held(row: Record) -> tuple[HeldSlot, ...]:

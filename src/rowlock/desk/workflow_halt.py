@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseBusy, WriteRefused
 from rowlock.model.state import State
-from rowlock.store.halves import in_halves
+from rowlock.store.batch_halving import in_halves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

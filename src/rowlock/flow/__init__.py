@@ -25,9 +25,10 @@ Two shelves put the stages together:
 Every write of a running job carries its claim (job id and fence). A write with an old fence changes nothing and raises
 `ClaimLost`; that is why two workers can never both finish a job.
 
-Imports go down only, in the order that pyproject.toml lists under "Imports inside flow only go down": supervise,
-worker, finish, executors, run, progress, claim, enqueue, locks, kinds. flow may import telemetry, bridge, store,
-settings and model; upkeep, compose, the application and the doors import flow.
+Start with kinds/handler.py, or with the stage in question. Imports go down only, in the order that pyproject.toml lists
+under "Imports inside flow only go down": supervise, worker, finish, executors, run, progress, claim, enqueue, locks,
+kinds. flow may import telemetry, bridge, store, settings and model; imported by upkeep, delivery, webhooks, compose,
+the application and the doors.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ class PermissionScope:
     @property
     def text(self) -> str:
         """As it is written behind the @ of a permission."""
-        said = {"kind": self.kind, "lane": self.lane}
-        return ",".join(f"{name}={pattern}" for name, pattern in said.items() if pattern != _ANY)
+        patterns = {"kind": self.kind, "lane": self.lane}
+        return ",".join(f"{name}={pattern}" for name, pattern in patterns.items() if pattern != _ANY)
 
 
 EVERYTHING: Final = PermissionScope()
@@ -128,15 +128,15 @@ class ScopedPermission(str):
         if permission is None:
             raise InvalidOption(_unscopable(text, name))
         parts = [part.partition("=") for part in written.split(",")]
-        said = {key: pattern for key, _, pattern in parts}
-        if len(said) < len(parts) or not said.keys() <= set(names):
+        patterns = {key: pattern for key, _, pattern in parts}
+        if len(patterns) < len(parts) or not patterns.keys() <= set(names):
             message = f"{text!r}: behind {name}@ stand {' and '.join(f'{key}=…' for key in names)}, each once at most."
             raise InvalidOption(message)
-        for key, pattern in said.items():
+        for key, pattern in patterns.items():
             if not pattern or pattern == _ANY or _ANY in pattern[:-1] or not pattern.isprintable():
                 message = f"{text!r}: {key} is a name, or its beginning and a *, as in {key}=report.*; got {pattern!r}."
                 raise InvalidOption(message)
-        scope = PermissionScope(**said)
+        scope = PermissionScope(**patterns)
         made = super().__new__(cls, f"{permission}@{scope.text}")
         made.permission, made.scope = permission, scope
         return made

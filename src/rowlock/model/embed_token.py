@@ -52,24 +52,28 @@ class EmbedGrant:
 
     def signed(self, secret: bytes) -> str:
         """The token: its grant, readable by anyone who has it, and a signature."""
-        said: dict[str, Any] = {"k": self.key, "i": _microseconds(self.issued_at), "e": _microseconds(self.expires_at)}
-        said |= {"j": self.job, "s": self.subject, "t": self.tenant}
-        said["m"] = sorted(self.show | ({_CANCEL} if self.may_cancel else frozenset()))
-        kept = {name: value for name, value in said.items() if value not in (None, [])}
+        payload: dict[str, Any] = {
+            "k": self.key,
+            "i": _microseconds(self.issued_at),
+            "e": _microseconds(self.expires_at),
+        }
+        payload |= {"j": self.job, "s": self.subject, "t": self.tenant}
+        payload["m"] = sorted(self.show | ({_CANCEL} if self.may_cancel else frozenset()))
+        kept = {name: value for name, value in payload.items() if value not in (None, [])}
         text = json.dumps(kept, separators=(",", ":"))
         body = f"{PREFIX}_{_encoded(text.encode())}"
         return f"{body}.{_encoded(_signature(body, secret))}"
 
     @classmethod
-    def _read(cls, said: dict[str, Any]) -> Self:
+    def _read(cls, payload: dict[str, Any]) -> Self:
         """From what a token says, which anybody may have written: KeyError, TypeError or ValueError unless it fits."""
-        key, job, allowed = said["k"], said.get("j"), frozenset(said.get("m", ()))
-        subject, tenant = said.get("s"), said.get("t")
+        key, job, allowed = payload["k"], payload.get("j"), frozenset(payload.get("m", ()))
+        subject, tenant = payload.get("s"), payload.get("t")
         if not (key.isascii() and key.isalnum()) or not isinstance(job, int | None):
             raise ValueError(key)
         if not all(each is None or is_key(each) for each in (subject, tenant)) or (job is None and subject is None):
             raise ValueError(subject)
-        issued, expires = (_EPOCH + said[name] * _MICROSECOND for name in ("i", "e"))
+        issued, expires = (_EPOCH + payload[name] * _MICROSECOND for name in ("i", "e"))
         return cls(key, issued, expires, job, subject, tenant, allowed & frozenset(DETAILS), _CANCEL in allowed)
 
 
@@ -88,8 +92,8 @@ class UnverifiedToken:
         if not dot or len(text) > _LARGEST or not body.startswith(f"{PREFIX}_"):
             return None
         try:
-            said = json.loads(_decoded(body.removeprefix(f"{PREFIX}_")))
-            return cls(EmbedGrant._read(said), body, _decoded(signature))  # noqa: SLF001 - one value in two classes
+            payload = json.loads(_decoded(body.removeprefix(f"{PREFIX}_")))
+            return cls(EmbedGrant._read(payload), body, _decoded(signature))  # noqa: SLF001 - one value in two classes
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 

@@ -144,21 +144,23 @@ class Kind:
         }
 
     @classmethod
-    def from_defaults(cls, name: str, said: Mapping[str, Any]) -> Kind:
+    def from_defaults(cls, name: str, defaults: Mapping[str, Any]) -> Kind:
         """The kind as far as defaults() describes it."""
         return cls(
             name,
-            priority=said["priority"],
-            retry=Retry(attempts=said["max_attempts"]),
-            expires_in=_seconds(said["expires_in"]),
-            max_age=_seconds(said["max_age"]),
-            approval=Approval(*said["approval"]) if isinstance(said["approval"], list) else said["approval"],
-            gate=None if said["gate"] is None else Gate(*said["gate"]),
-            version=said["version"],
-            rate=tuple(map(Rate.from_said, said.get("rates", ()))) or None,
-            weight=said.get("weight", 1),
-            fair=said.get("fair", False),
-            aliases=() if said["scope"] == name else (said["scope"],),
+            priority=defaults["priority"],
+            retry=Retry(attempts=defaults["max_attempts"]),
+            expires_in=_seconds(defaults["expires_in"]),
+            max_age=_seconds(defaults["max_age"]),
+            approval=Approval(*defaults["approval"])
+            if isinstance(defaults["approval"], list)
+            else defaults["approval"],
+            gate=None if defaults["gate"] is None else Gate(*defaults["gate"]),
+            version=defaults["version"],
+            rate=tuple(map(Rate.from_mapping, defaults.get("rates", ()))) or None,
+            weight=defaults.get("weight", 1),
+            fair=defaults.get("fair", False),
+            aliases=() if defaults["scope"] == name else (defaults["scope"],),
         )
 
 

@@ -1,4 +1,7 @@
-"""Kind, priority and share of a queued job: each such pair is a queue of its own, with one cursor and one probe."""
+"""A pair: the kind, priority and share of queued jobs. Jobs with equal ones form a queue of their own.
+
+Workers claim pair by pair: each worker remembers where the queue of a pair begins. The name is older than the share.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 Pair: TypeAlias = tuple[str, int, int]
-"""(kind, priority, share). share: the bucket of the tenant in fair lanes, 0: none. Plain, as there is one per job."""
+"""(kind, priority, share). share: the tenant's bucket in fair lanes; 0: none. A plain tuple, as each job needs one."""
 BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """Before the run_after of every job: where a pair begins whose jobs are not known yet."""
 PairStart: TypeAlias = tuple[Pair, datetime]

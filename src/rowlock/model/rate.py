@@ -98,20 +98,20 @@ class Rate:
     @property
     def stored(self) -> str:
         """As JSON, as a lane's row stores it."""
-        said = {"amount": self.amount, "per": self.per.total_seconds(), "burst": self.burst, "window": self.window}
-        return json.dumps(said)
+        fields = {"amount": self.amount, "per": self.per.total_seconds(), "burst": self.burst, "window": self.window}
+        return json.dumps(fields)
 
     @classmethod
     def from_stored(cls, text: str | None) -> Rate | None:
         """From the JSON of a lane's row."""
-        return None if text is None else cls.from_said(json.loads(text))
+        return None if text is None else cls.from_mapping(json.loads(text))
 
     @classmethod
-    def from_said(cls, said: Mapping[str, Any]) -> Rate:
+    def from_mapping(cls, fields: Mapping[str, Any]) -> Rate:
         """From decoded JSON."""
-        window = bool(said["window"])
-        burst = None if window else said["burst"]
-        return cls(said["amount"], said["per"], burst=burst, window=window, key=said.get("key"))
+        window = bool(fields["window"])
+        burst = None if window else fields["burst"]
+        return cls(fields["amount"], fields["per"], burst=burst, window=window, key=fields.get("key"))
 
 
 Rated = Rate | Sequence[Rate]
@@ -127,15 +127,17 @@ def checked_weight(value: object, rates: Sequence[Rate]) -> int:
     return value
 
 
-def rates_of(said: object, named: Mapping[str, object], scope: str) -> tuple[Rate, ...]:
+def rates_of(given: object, named: Mapping[str, object], scope: str) -> tuple[Rate, ...]:
     """The rates of one job, each with its key, sorted by key."""
-    if said is None:
+    if given is None:
         return ()
-    if callable(said):
-        said = cast("Callable[..., object]", said)(**named)
-    found = [said] if isinstance(said, Rate) else list(said) if isinstance(said, Sequence) else None
+    if callable(given):
+        given = cast("Callable[..., object]", given)(**named)
+    found = [given] if isinstance(given, Rate) else list(given) if isinstance(given, Sequence) else None
     if found is None or not all(isinstance(rate, Rate) for rate in found):
-        message = f"rate must be a Rate, a list of them, or a function of the arguments that returns one; got {said!r}."
+        message = (
+            f"rate must be a Rate, a list of them, or a function of the arguments that returns one; got {given!r}."
+        )
         raise InvalidOption(message)
     keyed = [rate if rate.key is not None else rate.for_key(f"kind:{scope}") for rate in found]
     keys = [rate.key for rate in keyed]

@@ -84,18 +84,18 @@ class Schedule:
 
     def job_options(self, slot: datetime | None) -> Options:
         """The options of a slot's job; None: of a run that a person asked for, outside of any slot."""
-        said = dict(self.options)
-        said["refs"] = {**(said.get("refs") or {}), "schedule": self.name}
+        options = dict(self.options)
+        options["refs"] = {**(options.get("refs") or {}), "schedule": self.name}
         slotted = {} if slot is None else {"slot": stamp(slot)}
-        said["meta"] = {**(said.get("meta") or {}), "schedule": self.name, **slotted}
+        options["meta"] = {**(options.get("meta") or {}), "schedule": self.name, **slotted}
         return Options(
-            **said,
+            **options,
             tenant=self.tenant,
             submitted_by=self.submitted_by or f"schedule:{self.name}",
             idempotency_key=None if slot is None else self.key(slot),
         )
 
-    def said(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """FIELDS as JSON values, as the database keeps them."""
         return {
             "kind": self.kind,
@@ -273,14 +273,14 @@ def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
         message = f"A schedule's options are {', '.join(OPTIONS)}; got {', '.join(map(str, unknown))}."
         raise InvalidOption(message)
     Options(**options)
-    said = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
     for name in ("expires_in", "max_age"):
-        if name in said:
-            said[name] = humanise(duration(said[name], name))
-    if "tags" in said:
-        said["tags"] = list(said["tags"])
-    refs_json(said.get("refs") or {})
-    plain: dict[str, Any] = json.loads(as_json(said, "options") or "{}")
+        if name in chosen:
+            chosen[name] = humanise(duration(chosen[name], name))
+    if "tags" in chosen:
+        chosen["tags"] = list(chosen["tags"])
+    refs_json(chosen.get("refs") or {})
+    plain: dict[str, Any] = json.loads(as_json(chosen, "options") or "{}")
     return plain
 
 

@@ -232,8 +232,8 @@ class Kit:
     def lose_worker(self, task: AnyTask | str, *, at: Moment = "end", times: int = 1) -> None:
         """The worker of the next run vanishes like a killed process: nothing is written, its job stays claimed.
 
-        at: "start", before the handler was called, or "end", when it has done its work. After its lane's stale timeout
-        (travel there) the job is rescued as its kind's on_worker_lost says.
+        at: "start", before the handler was called, or "end", when it has done its work. After its lane's heartbeat
+        timeout (travel there) the job is rescued as its kind's on_worker_lost says.
         """
         self._faults.plan(self._kind(task), LoseWorker(at), times)
 

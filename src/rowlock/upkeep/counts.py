@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.model.failure_group import MOST_GROUPS
 from rowlock.store.database import UNSERVED
-from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES
+from rowlock.upkeep.refused_rows import fetch_apart
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rowlock.model import ids
 from rowlock.model.state import State
-from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
+from rowlock.upkeep.refused_rows import fetch_apart
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat

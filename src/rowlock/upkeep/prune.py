@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock.model.access import EMBED_LONGEST, FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
-from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, MOST_BATCHES, SMALL_BATCH
+from rowlock.upkeep.refused_rows import fetch_apart
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat

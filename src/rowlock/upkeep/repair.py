@@ -11,9 +11,9 @@ from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT, UNSERVED
-from rowlock.store.jobs.claim import announce_pairs
-from rowlock.upkeep.apart import fetch_apart
+from rowlock.store.jobs.wake import announce_pairs
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
+from rowlock.upkeep.refused_rows import fetch_apart
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat

@@ -10,10 +10,10 @@ from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.model import ids
 from rowlock.model.queue_pair import pair_of
 from rowlock.model.state import State
-from rowlock.store.halves import in_halves
+from rowlock.store.batch_halving import in_halves
 from rowlock.telemetry import JobRescued, id_fields
-from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
+from rowlock.upkeep.refused_rows import fetch_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

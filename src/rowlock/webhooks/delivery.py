@@ -36,8 +36,8 @@ _LONGEST_WAIT: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """What a delivery tells of, as the database wrote it when it happened."""
+class DeliveredEvent:
+    """The job event that one webhook delivery reports, as the database wrote it when it happened."""
 
     job: int
     fence: int
@@ -47,7 +47,7 @@ class Event:
     at: datetime
 
     @classmethod
-    def of(cls, job: int, fence: int, kind: str, state: str, attempt: int, at: str) -> Event:  # noqa: PLR0917 - its fields
+    def of(cls, job: int, fence: int, kind: str, state: str, attempt: int, at: str) -> DeliveredEvent:  # noqa: PLR0917 - its fields
         """Read the arguments of a delivery."""
         return cls(job, fence, kind, State(state), attempt, cls.moment(at))
 
@@ -72,7 +72,7 @@ class Deliveries:
         self._open, self._rules, self._user_agent = database, rules, user_agent
         self._resolve, self._seconds = resolve, seconds
 
-    async def deliver(self, context: Context, webhook_id: int, event: Event | None, at: datetime) -> object:
+    async def deliver(self, context: Context, webhook_id: int, event: DeliveredEvent | None, at: datetime) -> object:
         """Send the message of one delivery; the answer is its result."""
         database = self._open()
         # Gates that nothing names for a week are removed; this one is made again before it is missed.
@@ -118,7 +118,7 @@ class Deliveries:
         message = f"the endpoint answered {answer.status}{moved}"
         raise WebhookFailed(message, status=answer.status, retry_after=wait)
 
-    async def _job(self, context: Context, event: Event) -> Job:
+    async def _job(self, context: Context, event: DeliveredEvent) -> Job:
         """The job as it was at the event. What it is now counts only while it has not moved on."""
         try:
             job = await VisibleJobs(self._open, TRUSTED).one(event.job)

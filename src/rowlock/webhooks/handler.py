@@ -43,10 +43,10 @@ def delivery_handler(
         state: str = "",
         attempt: int = 0,
     ) -> Any:  # noqa: ANN401 - read by pydantic's core alone, without pydantic
-        from rowlock.webhooks.delivery import Deliveries, Event  # noqa: PLC0415 - see the top
+        from rowlock.webhooks.delivery import DeliveredEvent, Deliveries  # noqa: PLC0415 - see the top
 
-        event = Event.of(job, fence, kind, state, attempt, at) if job else None
-        return await Deliveries(database, rules, **options).deliver(ctx, webhook, event, Event.moment(at))
+        event = DeliveredEvent.of(job, fence, kind, state, attempt, at) if job else None
+        return await Deliveries(database, rules, **options).deliver(ctx, webhook, event, DeliveredEvent.moment(at))
 
     definition = Kind(KIND, retry=RETRY, executor="loop", on_worker_lost="retry")
     codec = Codec.of(deliver, context_types=(Context,), kind=definition, limit=_ARGUMENTS_LIMIT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.cli.processes import ended, said
+from tests.cli.processes import ended, lines_until
 from tests.waiting import eventually
 
 from rowlock.desk.doctor import Doctor
@@ -32,7 +32,7 @@ def verdicts(answer: Answer) -> dict[str, list[str]]:
 
 async def test_a_healthy_installation_is_all_ok(cli: Cli) -> None:
     process = await cli.start("worker", "--app", "tasks:app")
-    await said(process.stderr, "lane front")
+    await lines_until(process.stderr, "lane front")
     answer = await cli("doctor", "--app", "tasks:app", "--json")
     found = verdicts(answer)
     del found["durability"]  # the tests' own server is faster than safe

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cli.processes import drain, ended, said
+from tests.cli.processes import drain, ended, lines_until
 from tests.waiting import eventually
 
 from rowlock import Rowlock
@@ -127,13 +127,13 @@ async def test_everything_that_runs_is_watched_until_it_ended(app: Rowlock, data
 async def test_a_pipe_gets_plain_lines_and_the_exit_code_tells(cli: Cli) -> None:
     public_id, step = await cli.enqueue("count", step=str(cli.folder / "step")), cli.folder / "step"
     watcher = await cli.start("jobs", "watch", public_id, TERM="xterm-256color")
-    await said(watcher.stdout, f"{public_id}  count  queued due")
+    await lines_until(watcher.stdout, f"{public_id}  count  queued due")
     worker = await cli.start("worker", "--app", "tasks:app")
-    await said(watcher.stdout, "queued → running")
+    await lines_until(watcher.stdout, "queued → running")
     lines = []
     for number in (1, 2):
         step.with_name(f"step{number}").touch()
-        lines += await said(watcher.stdout, f"running load {number}/3 ")
+        lines += await lines_until(watcher.stdout, f"running load {number}/3 ")
     step.with_name("step3").touch()
     code, out, err = await ended(watcher)
     assert (code, err) == (0, "")
@@ -147,7 +147,7 @@ async def test_a_pipe_gets_plain_lines_and_the_exit_code_tells(cli: Cli) -> None
 async def test_json_streams_one_object_per_change(cli: Cli, app: Rowlock) -> None:
     public_id = await cli.enqueue("pay", amount=1)
     watcher = await cli.start("jobs", "watch", public_id, "--json")
-    (first,) = await said(watcher.stdout, "pending")
+    (first,) = await lines_until(watcher.stdout, "pending")
     await app.jobs.reject(public_id)
     code, out, err = await ended(watcher)
     assert (code, err) == (1, "")

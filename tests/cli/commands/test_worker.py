@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from tests.cli.processes import ended, exists, holding, said
+from tests.cli.processes import ended, exists, holding, lines_until
 from tests.waiting import eventually
 
 from rowlock.model.state import State
@@ -22,7 +22,7 @@ async def test_sigterm_drains_and_exits_0(cli: Cli, app: Rowlock) -> None:
     (worker,) = (await cli("workers", "ls", "--json")).json
     assert (worker["name"], worker["pid"], worker["state"]) == ("tester", process.pid, "up")
     process.send_signal(signal.SIGTERM)
-    await said(process.stderr, "SIGTERM: draining")
+    await lines_until(process.stderr, "SIGTERM: draining")
     release.touch()
     code, out, err = await ended(process)
     assert (code, out) == (0, "")
@@ -36,7 +36,7 @@ async def test_sigterm_drains_and_exits_0(cli: Cli, app: Rowlock) -> None:
 async def test_a_second_sigterm_returns_the_job_and_refunds_its_attempt(cli: Cli, app: Rowlock) -> None:
     process, public_id, _ = await holding(cli, app)
     process.send_signal(signal.SIGTERM)
-    await said(process.stderr, "SIGTERM: draining")
+    await lines_until(process.stderr, "SIGTERM: draining")
     process.send_signal(signal.SIGTERM)
     code, _, err = await ended(process)
     assert code == 0
@@ -76,9 +76,9 @@ async def test_a_handler_that_never_ends_does_not_keep_the_process(cli: Cli, app
 
 async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli, app: Rowlock) -> None:
     process = await cli.start("worker", "--app", "tasks:app", "--lanes", "front=2,default=1")
-    lines = await said(process.stderr, "lane front")
+    lines = await lines_until(process.stderr, "lane front")
     public_id = await cli.enqueue("greet", name="Ada")
-    lines += await said(process.stderr, "← done")
+    lines += await lines_until(process.stderr, "← done")
     process.send_signal(signal.SIGINT)
     assert (await ended(process))[0] == 0
     text = "".join(lines)
@@ -91,10 +91,10 @@ async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli,
 
 async def test_a_lane_that_no_worker_serves_is_named(cli: Cli) -> None:
     process = await cli.start("worker", "--app", "tasks:app", "--lanes", "front=2")
-    lines = await said(process.stderr, "no worker serves lane")
+    lines = await lines_until(process.stderr, "no worker serves lane")
     assert "no worker serves lane default (count, explode, hold, login, pay): --lanes leaves it out here" in lines[-1]
     other = await cli.start("worker", "--app", "tasks:app", "--lanes", "default")
-    beginning = await said(other.stderr, "lane default")
+    beginning = await lines_until(other.stderr, "lane default")
     other.send_signal(signal.SIGTERM)
     code, _, rest = await ended(other)  # it has looked around by then, while the first one was there
     process.send_signal(signal.SIGTERM)
@@ -105,7 +105,7 @@ async def test_a_lane_that_no_worker_serves_is_named(cli: Cli) -> None:
 async def test_json_logs_are_one_object_per_line_on_standard_output(cli: Cli) -> None:
     await cli.enqueue("greet", name="Ada")
     process = await cli.start("worker", "--app", "tasks:app", "--json")
-    lines = await said(process.stdout, "← done")
+    lines = await lines_until(process.stdout, "← done")
     process.send_signal(signal.SIGTERM)
     code, rest, err = await ended(process)
     assert (code, err) == (0, "")
@@ -118,16 +118,16 @@ async def test_the_worker_waits_for_its_schema_and_says_so(cli: Cli) -> None:
     with psycopg.connect(cli.url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA rowlock CASCADE")
     process = await cli.start("worker", "--app", "tasks:app")
-    await said(process.stderr, "waits: Rowlock's tables are not in schema")
+    await lines_until(process.stderr, "waits: Rowlock's tables are not in schema")
     assert (await cli("schema", "upgrade")).code == 0
-    await said(process.stderr, "started with lanes")
+    await lines_until(process.stderr, "started with lanes")
     process.send_signal(signal.SIGTERM)
     assert (await ended(process))[0] == 0
 
 
 async def test_a_waiting_worker_obeys_signals(cli: Cli) -> None:
     process = await cli.start("worker", "--app", "tasks:app", "--database-url", "postgresql://nobody@127.0.0.1:1/none")
-    await said(process.stderr, "cannot be reached")
+    await lines_until(process.stderr, "cannot be reached")
     process.send_signal(signal.SIGTERM)
     code, _, err = await ended(process)
     assert code == 0
@@ -159,7 +159,7 @@ async def test_a_worker_that_cannot_start_says_why(cli: Cli, arguments: list[str
 async def test_a_failure_is_logged_with_its_reason(cli: Cli) -> None:
     await cli.enqueue("explode")
     process = await cli.start("worker", "--app", "tasks:app")
-    lines = await said(process.stderr, "! failed")
+    lines = await lines_until(process.stderr, "! failed")
     process.send_signal(signal.SIGTERM)
     assert (await ended(process))[0] == 0
     assert lines[-1].endswith(" s: ValueError: out of paper\n")

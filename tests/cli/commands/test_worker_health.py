@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tests.cli.processes import ended, holding, said
+from tests.cli.processes import ended, holding, lines_until
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def test_a_worker_is_ready_then_drains_and_leaves_word_that_it_has_drained
     answer = await becomes(cli, target, "--ready", "--json")
     assert (answer.json["phase"], answer.json["running_jobs"]) == ("running", 1)
     process.send_signal(signal.SIGTERM)
-    await said(process.stderr, "SIGTERM: draining")
+    await lines_until(process.stderr, "SIGTERM: draining")
     draining = await becomes(cli, target, "--ready", code=1)
     assert draining.out == "draining, not ready: it drains\n"
     assert (await cli("workers", "probe", str(target), "--drained")).code == 1

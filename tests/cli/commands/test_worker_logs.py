@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.processes import ended, said
+from tests.cli.processes import ended, lines_until
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -34,7 +34,7 @@ async def test_what_a_handler_logs_is_shown_with_its_job(cli: Cli, as_json: bool
     public_id = await cli.enqueue("loud")
     process = await cli.start("worker", "--app", "tasks:app", *(["--json"] if as_json else []))
     stream = process.stdout if as_json else process.stderr
-    lines = await said(stream, "← done")
+    lines = await lines_until(stream, "← done")
     process.send_signal(signal.SIGTERM)
     assert (await ended(process))[0] == 0
     found = [line for line in lines if "by a library" in line or "by the context" in line]
@@ -54,7 +54,7 @@ async def test_a_failed_attempt_is_a_warning_and_the_last_one_an_error_with_ever
     cli.folder.joinpath("tasks.py").write_text(TASKS)
     public_id = await cli.enqueue("broken", n=1)
     process = await cli.start("worker", "--app", "tasks:app", "--json", "--log-level", "warning")
-    lines = await said(process.stdout, "! failed")
+    lines = await lines_until(process.stdout, "! failed")
     process.send_signal(signal.SIGTERM)
     assert (await ended(process))[0] == 0
     retried, failed = (json.loads(line) for line in lines)
@@ -79,8 +79,8 @@ async def test_lines_for_people_have_milliseconds_level_and_traceback(cli: Cli) 
     cli.folder.joinpath("tasks.py").write_text(TASKS)
     public_id = await cli.enqueue("broken", n=1)
     process = await cli.start("worker", "--app", "tasks:app")
-    lines = await said(process.stderr, "! failed")
-    lines += await said(process.stderr, "ValueError: no ink")
+    lines = await lines_until(process.stderr, "! failed")
+    lines += await lines_until(process.stderr, "ValueError: no ink")
     process.send_signal(signal.SIGTERM)
     assert (await ended(process))[0] == 0
     retry, failed = (line for line in lines if "↻ retry" in line or "! failed" in line)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.cli.processes import ended, exists, said
+from tests.cli.processes import ended, exists, lines_until
 from tests.waiting import eventually
 
 from rowlock.cli.process.file_changes import is_source
@@ -71,12 +71,12 @@ def edit(cli: Cli, more: str) -> None:
 
 async def test_a_changed_file_restarts_the_worker_with_the_new_code(cli: Cli, app: Rowlock) -> None:
     async with session(cli, "worker", "--app", "tasks:app", "--reload") as process:
-        await said(process.stderr, "lane front")
+        await lines_until(process.stderr, "lane front")
         edit(cli, MORE)
-        lines = await said(process.stderr, "lane front")
+        lines = await lines_until(process.stderr, "lane front")
         assert any("tasks.py changed: the worker starts again" in line for line in lines)
         public_id = await cli.enqueue("wave")
-        await said(process.stderr, "← done")
+        await lines_until(process.stderr, "← done")
         assert (await app.jobs.wait(public_id, timeout=20)).result == "waved"
         process.send_signal(signal.SIGTERM)
         code, _, err = await ended(process)
@@ -88,15 +88,15 @@ async def test_a_changed_file_restarts_the_worker_with_the_new_code(cli: Cli, ap
 async def test_a_mistake_is_one_line_and_the_watch_goes_on(cli: Cli) -> None:
     source = cli.folder.joinpath("tasks.py").read_text()
     async with session(cli, "worker", "--app", "tasks:app", "--reload") as process:
-        await said(process.stderr, "lane front")
+        await lines_until(process.stderr, "lane front")
         edit(cli, "def\n")
-        *_, mistake = await said(process.stderr, "SyntaxError")
+        *_, mistake = await lines_until(process.stderr, "SyntaxError")
         assert mistake.startswith("rowlock: Importing 'tasks' failed: SyntaxError: ")
         assert mistake.count("line ") == 1
-        await said(process.stderr, "the worker ended with exit code 2: waiting for a change")
+        await lines_until(process.stderr, "the worker ended with exit code 2: waiting for a change")
         edit(cli, "1 / 0\n")
         cli.folder.joinpath("tasks.py").write_text(source + MORE)
-        await said(process.stderr, "kinds count, explode, greet, hold, login, pay, wave")
+        await lines_until(process.stderr, "kinds count, explode, greet, hold, login, pay, wave")
 
 
 async def test_running_jobs_go_back_to_the_queue_without_losing_an_attempt(cli: Cli, app: Rowlock) -> None:
@@ -111,7 +111,7 @@ async def test_running_jobs_go_back_to_the_queue_without_losing_an_attempt(cli: 
         assert (history.job.state, history.job.attempt) == (State.RUNNING, 1)
         assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]
         release.touch()
-        await said(process.stderr, "← done")
+        await lines_until(process.stderr, "← done")
 
 
 async def test_ctrl_c_ends_every_process_and_returns_the_job(cli: Cli, app: Rowlock) -> None:
@@ -153,12 +153,12 @@ async def test_only_source_below_the_given_folder_counts(cli: Cli) -> None:
     lib = cli.folder / "lib"
     lib.mkdir()
     async with session(cli, "worker", "--app", "tasks:app", "--reload", "--reload-dir", "lib") as process:
-        await said(process.stderr, "lane front")
+        await lines_until(process.stderr, "lane front")
         edit(cli, MORE)
         fresh = lib / "fresh"
         fresh.mkdir()
         fresh.joinpath("query.sql").touch()
-        lines = await said(process.stderr, "changed: the worker starts again")
+        lines = await lines_until(process.stderr, "changed: the worker starts again")
         assert "lib/fresh/query.sql changed" in lines[-1]
 
 
@@ -212,7 +212,7 @@ async def test_a_reload_folder_that_is_none_is_refused(cli: Cli) -> None:
 
 async def test_dev_creates_the_schema_and_says_what_runs_where(cli: Cli, empty_database_url: str) -> None:
     async with session(cli, "dev", "--app", "tasks:app", ROWLOCK_DATABASE_URL=empty_database_url) as process:
-        text = "".join(await said(process.stderr, "Ctrl-C"))
+        text = "".join(await lines_until(process.stderr, "Ctrl-C"))
         assert "app       tasks:app, 6 kinds\n" in text
         assert "schema    rowlock, version " in text
         assert "lane      default  10 slots  count, explode, hold, login, pay\n" in text
@@ -227,7 +227,7 @@ async def test_dev_creates_the_schema_and_says_what_runs_where(cli: Cli, empty_d
             kinds = (await client.get("/kinds")).json()["items"]
             assert {kind["name"] for kind in kinds} == {"count", "explode", "greet", "hold", "login", "pay"}
         edit(cli, MORE)
-        lines = await said(process.stderr, "is up after")
+        lines = await lines_until(process.stderr, "is up after")
         async with httpx.AsyncClient(base_url=api[1], timeout=20, headers=headers) as client:
             done = await client.post("/jobs", json={"kind": "wave"}, headers={"Prefer": "wait=20"})
             assert (done.status_code, done.json()["result"]) == (200, "waved")
@@ -248,7 +248,7 @@ async def test_dev_takes_the_next_port_and_a_chosen_one_or_none(cli: Cli) -> Non
 async def test_dev_without_the_server_says_so_in_one_line(cli: Cli) -> None:
     cli.folder.joinpath("fastapi.py").write_text("raise ModuleNotFoundError(name='fastapi')\n")
     async with session(cli, "dev", "--app", "tasks:app") as process:
-        text = "".join(await said(process.stderr, "Ctrl-C"))
+        text = "".join(await lines_until(process.stderr, "Ctrl-C"))
         assert (
             "  api       not served: fastapi is not installed. Install it with: pip install 'rowlock[server]'\n" in text
         )
@@ -259,7 +259,7 @@ async def test_dev_without_the_server_says_so_in_one_line(cli: Cli) -> None:
 async def test_dev_waits_for_a_database_that_is_away(cli: Cli) -> None:
     url = "postgresql://nobody@127.0.0.1:1/none"
     async with session(cli, "dev", "--app", "tasks:app", "--database-url", url) as process:
-        await said(process.stderr, "waits: PostgreSQL at postgresql://nobody@127.0.0.1:1/none cannot be reached")
+        await lines_until(process.stderr, "waits: PostgreSQL at postgresql://nobody@127.0.0.1:1/none cannot be reached")
         process.send_signal(signal.SIGTERM)
         assert (await ended(process))[0] == 0
 
@@ -269,11 +269,11 @@ async def test_dev_without_a_url_keeps_one_embedded_database_through_reloads(cli
     environment = {"ROWLOCK_DATABASE_URL": "", "ROWLOCK_DATA_DIR": str(tmp_path / "postgres")}
     try:
         async with session(cli, "dev", "--app", "tasks:app", **environment) as process:
-            text = "".join(await said(process.stderr, "Ctrl-C"))
+            text = "".join(await lines_until(process.stderr, "Ctrl-C"))
             assert f"database  PostgreSQL 18, embedded, in {folder}\n" in text
             server = folder.joinpath("data", "postmaster.pid").read_text()
             edit(cli, MORE)
-            await said(process.stderr, "is up after")
+            await lines_until(process.stderr, "is up after")
             assert folder.joinpath("data", "postmaster.pid").read_text().split()[0] == server.split()[0]
             process.send_signal(signal.SIGINT)
             assert (await ended(process))[0] == 0

@@ -31,7 +31,7 @@ def page(client: Client, address: str, **query: str) -> str:
     return str(answer.content.decode())
 
 
-def told(client: Client, answer: Any) -> list[str]:  # noqa: ANN401 - Django's
+def messages_shown(client: Client, answer: Any) -> list[str]:  # noqa: ANN401 - Django's
     """The messages that the next page shows."""
     text = client.get(answer["Location"]).content.decode()
     return re.findall(r'<li class="(?:success|warning|error|info)">(.*?)</li>', text, re.DOTALL)
@@ -103,7 +103,7 @@ def test_actions_are_orders_that_the_audit_knows(action: str, after: str) -> Non
     jobs = [refund.enqueue_sync(number) for number in (1, 2)]
     answer = client.post(LIST, {"action": action, "_selected_action": [job.public_id for job in jobs]})
     verb = action.removesuffix("_jobs")
-    assert told(client, answer) == [f"2 jobs {ORDERS[verb][2]}."]
+    assert messages_shown(client, answer) == [f"2 jobs {ORDERS[verb][2]}."]
     assert [state(job) for job in jobs] == [after, after]
     entries = [(entry.subject, entry.action) for entry in app.sync.audit.list()]
     assert entries == [("grace", f"job.{verb}")] * 2
@@ -113,7 +113,7 @@ def test_an_order_that_does_not_fit_is_explained() -> None:
     client = logged_in(superuser=True)
     job = send_receipt.enqueue_sync(1)
     answer = client.post(LIST, {"action": "approve_jobs", "_selected_action": [job.public_id]})
-    (message,) = told(client, answer)
+    (message,) = messages_shown(client, answer)
     assert job.public_id in message
     assert state(job) == "queued"
 
@@ -123,7 +123,7 @@ def test_a_button_gives_an_order_with_a_note() -> None:
     job = fail.enqueue_sync()
     app.wait_for(app.run_job(job.id))
     answer = client.post(f"{LIST}{job.public_id}/order/retry/", {"note": "the fire is out"})
-    assert told(client, answer) == ["1 job retried."]
+    assert messages_shown(client, answer) == ["1 job retried."]
     assert state(job) == "queued"
     text = page(client, f"{LIST}{job.public_id}/change/")
     assert "retry by grace: the fire is out" in text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BROKER: dict[str, dict[str, str | None]] = {"kinds": {}, "lanes": {"*": "broker"}}
 
 
-async def told(desk: Desk, number: int, *, again: timedelta = timedelta(hours=1)) -> None:
+async def send_to_carrier(desk: Desk, number: int, *, again: timedelta = timedelta(hours=1)) -> None:
     """A carrier was sent a message about the job."""
     (row,) = await desk.store.fetch("reserve_ids", ids=[number], carriers=["broker"], unsent=timedelta(seconds=10))
     sent = {"ids": [number], "fences": [row["fence"]], "backend_job_ids": ["m7"], "again": again}
@@ -530,7 +530,7 @@ async def test_a_worker_that_was_killed_has_no_free_slot_after_three_missed_beat
 
 async def test_a_job_that_a_carrier_was_told_of_waits_for_the_process_behind_it(desk: Desk) -> None:
     number = await desk.store.enqueue()
-    await told(desk, number)
+    await send_to_carrier(desk, number)
     explained = await desk.app.jobs.explain(number)
     assert explained.codes == ["delivered"], "the process that gets the message makes the lanes"
     assert "broker was told of it" in explained.verdict
@@ -543,7 +543,7 @@ async def test_a_message_about_an_earlier_stay_or_that_is_too_old_stands_for_not
     retried, late, old = [await desk.store.enqueue() for _ in range(3)]
     await desk.worker(lanes=[], carriers=BROKER)
     for number in (retried, late, old):
-        await told(desk, number)
+        await send_to_carrier(desk, number)
     await desk.store.execute("UPDATE {s}.jobs SET fence = fence + 2 WHERE id = $1", retried)
     await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp() WHERE id = $1", late)
     await desk.store.execute("UPDATE {s}.job_deliveries SET again_at = clock_timestamp() WHERE job_id = $1", old)
@@ -567,7 +567,7 @@ async def test_a_lane_with_a_limit_says_how_many_of_its_jobs_a_carrier_has(desk:
     await desk.app.lanes.create("default", kinds=["*"], slots=2, order="strict")
     await desk.worker("receiver", lanes=[], carriers=BROKER)
     for _ in range(2):
-        await told(desk, await desk.store.enqueue())
+        await send_to_carrier(desk, await desk.store.enqueue())
     explained = await desk.app.jobs.explain(await desk.store.enqueue())
     assert explained.codes[0] == "undelivered"
     assert "as soon as fewer than 2 jobs of lane 'default' run or are with it" in explained.verdict
@@ -591,7 +591,7 @@ async def test_kinds_come_before_lanes_and_hooks_go_with_their_kind(desk: Desk) 
 async def test_a_job_that_was_told_of_goes_by_its_lane_once_workers_claim_its_kind(desk: Desk) -> None:
     await desk.app.lanes.create("default", kinds=["*"], slots=0)
     number = await desk.store.enqueue()
-    await told(desk, number)
+    await send_to_carrier(desk, number)
     await desk.worker()
     assert (await desk.app.jobs.explain(number)).codes[0] == "lane_full"
 

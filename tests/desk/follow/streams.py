@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rowlock.model.event import StreamEvent
 
 
-async def told(desk: Desk, job_id: int, after: str | None = "0", *, until: str | None = "end") -> list[StreamEvent]:
+async def streamed(desk: Desk, job_id: int, after: str | None = "0", *, until: str | None = "end") -> list[StreamEvent]:
     """What a stream tells, up to an event of that name; None: one look."""
     events: list[StreamEvent] = []
     async with await desk.app.streams.follow(job_id, after=after) as following:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.desk.follow.streams import names, told
+from tests.desk.follow.streams import names, streamed
 from tests.factories import ORDER
 
 from rowlock.desk.follow import job_poll
@@ -157,11 +157,11 @@ async def test_a_life_is_told_from_the_rows_alone_and_from_every_event_on(
     desk: Desk, life: Callable[[Store], Awaitable[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = await lived(desk.store, life, monkeypatch)
-    events = await told(desk, job_id)
+    events = await streamed(desk, job_id)
     assert names(events) == LIVES[life].split()
     assert {event.name for event in events} <= set(NAMES)
     for n, event in enumerate(events[:-1]):
-        rest = await told(desk, job_id, str(event.position))
+        rest = await streamed(desk, job_id, str(event.position))
         assert [(one.name, one.data, one.position) for one in rest] == [
             (one.name, one.data, one.position) for one in events[n + 1 :]
         ]
@@ -185,7 +185,7 @@ async def test_a_life_is_told_alike_while_it_happens(
 
     job_id = await lived(desk.store, life, monkeypatch, look)
     if seen[-1].name != "end":
-        seen += await told(desk, job_id, str(seen[-1].position))
+        seen += await streamed(desk, job_id, str(seen[-1].position))
     # Ends that were undone since were told as such, and what a gate did was seen while it lasted.
     mine = [event for event in seen if event.data["id"] == ids.encode(job_id)]
     ends = names(mine).count("end")
@@ -214,7 +214,7 @@ async def test_a_snapshot_comes_first_and_then_only_what_is_new(desk: Desk) -> N
 
 async def test_a_finished_job_shows_itself_and_ends(desk: Desk) -> None:
     job_id = await plain(desk.store)
-    assert names(await told(desk, job_id, None)) == ["snapshot", "end"]
+    assert names(await streamed(desk, job_id, None)) == ["snapshot", "end"]
 
 
 async def test_a_job_parked_and_released_is_told_to_whoever_looks(desk: Desk) -> None:
@@ -237,7 +237,7 @@ async def test_what_a_person_did_is_told_with_who_and_why(desk: Desk) -> None:
     await desk.app.jobs.approve(job_id, by="ada", note="fine")
     await desk.app.jobs.reprioritise(job_id, 5, by="bob")
     await desk.app.jobs.cancel(job_id, by="cleo", note="not needed")
-    created, approved_, updated, cancelled, _ = await told(desk, job_id)
+    created, approved_, updated, cancelled, _ = await streamed(desk, job_id)
     assert created.data["state"] == "pending"
     assert {"by": "ada", "note": "fine"}.items() <= approved_.data.items()
     assert {"by": "bob", "priority": 5}.items() <= updated.data.items()
@@ -246,15 +246,15 @@ async def test_what_a_person_did_is_told_with_who_and_why(desk: Desk) -> None:
 
 async def test_a_retry_after_the_end_goes_on_from_the_end(desk: Desk) -> None:
     job_id = await plain(desk.store)
-    end = (await told(desk, job_id))[-1]
+    end = (await streamed(desk, job_id))[-1]
     await desk.app.jobs.retry(job_id, by="ada")
     await desk.store.complete(*await desk.store.claim(await desk.store.worker(), job_id))
-    assert names(await told(desk, job_id, str(end.position))) == ["reopened", "claimed", "completed", "end"]
+    assert names(await streamed(desk, job_id, str(end.position))) == ["reopened", "claimed", "completed", "end"]
 
 
 async def test_a_position_no_job_can_have_had_begins_anew(desk: Desk) -> None:
     job_id = await plain(desk.store)
-    assert names(await told(desk, job_id, "99.0.0.0")) == ["snapshot", "end"]
+    assert names(await streamed(desk, job_id, "99.0.0.0")) == ["snapshot", "end"]
     for nonsense in ("x", "1.2", "1.2.3.4.5", "-1", "1.0.0.0;"):
         with pytest.raises(InvalidOption, match="id of an event"):
             await desk.app.streams.follow(job_id, after=nonsense)
@@ -269,7 +269,7 @@ async def test_a_long_history_is_told_in_parts(desk: Desk, monkeypatch: pytest.M
         await store.give_back(*await store.claim(worker, job_id), outcome="snoozed", refund=1)
     await store.complete(*await store.claim(worker, job_id))
     expected = ["created", *["claimed", "retrying"] * 10, "claimed", "completed", "end"]
-    assert names(await told(desk, job_id)) == expected
+    assert names(await streamed(desk, job_id)) == expected
 
 
 async def test_a_removed_job_ends_its_stream_and_an_unknown_one_has_none(desk: Desk) -> None:

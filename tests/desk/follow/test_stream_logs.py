@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.desk.follow.streams import names, told
+from tests.desk.follow.streams import names, streamed
 
 from rowlock.desk.follow import job_poll
 from rowlock.desk.follow import stream as job_stream
@@ -30,7 +30,7 @@ async def test_lines_of_its_log_come_between_the_transitions_of_their_attempt(
         await store.report(claim)
         await write_lines(store, claim, 4)
         await (store.complete(claim) if n else store.give_back(claim))
-    first, second = await told(desk, job_id), await told(desk, job_id, "2.0.0.0")
+    first, second = await streamed(desk, job_id), await streamed(desk, job_id, "2.0.0.0")
     attempt = ["claimed", "log", "log", "log", "log"]
     assert names(first) == ["created", *attempt, "retrying", *attempt, "progress", "completed", "end"]
     assert second == first[2:]
@@ -70,12 +70,12 @@ async def test_a_line_between_the_snapshot_and_the_first_look_is_told(
         await look(self)
 
     monkeypatch.setattr(job_poll.JobPoll, "_look", look_late)
-    events = await told(desk, job_id, None, until="job.progress")
+    events = await streamed(desk, job_id, None, until="job.progress")
     assert names(events) == ["snapshot", "log", "log", "progress"]
     assert [event.data["message"] for event in events[1:3]] == ["line 3", "line 4"]
     # A position of another life begins anew as well.
     await store.complete(claim)
-    assert names(await told(desk, job_id, "9.0.0.0")) == ["snapshot", "end"]
+    assert names(await streamed(desk, job_id, "9.0.0.0")) == ["snapshot", "end"]
 
 
 async def write_lines(store: Store, claim: Claim, n: int) -> None:

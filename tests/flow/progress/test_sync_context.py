@@ -39,7 +39,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_and_not_taken_for_dead(
     try:
         async with mine.worker():
             await mine.jobs.wait(handle.id, timeout=20)
-            await eventually(lambda: said(caplog, "the event loop is back"))
+            await eventually(lambda: logged(caplog, "the event loop is back"))
     finally:
         await asyncio.to_thread(thread.stop)
     assert len(starts) == 1
@@ -84,7 +84,7 @@ async def test_a_handler_that_never_returns_holds_up_nobody_and_is_returned_at_s
     assert [(job.state, job.result) for job in after] == [(State.QUEUED, None), (State.CANCELLED, None)]
 
 
-async def said(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+async def logged(caplog: pytest.LogCaptureFixture, text: str) -> bool:
     return text in caplog.text
 
 

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from tests.cli.processes import ended, said
+from tests.cli.processes import ended, lines_until
 from tests.waiting import let_others_run, until
 
 from rowlock import Retry, Rowlock, State
@@ -135,7 +135,7 @@ async def test_a_worker_outlives_handlers_that_exit_and_gives_everything_back_in
         stderr=asyncio.subprocess.PIPE,
     )
     async with Rowlock(database_url) as app:
-        await said(process.stderr, "started with lanes")
+        await lines_until(process.stderr, "started with lanes")
         stays = (await app.jobs.submit("stays", {})).job
         ids = [
             (await app.jobs.submit("leaves", {"how": how, "task": task})).job.id

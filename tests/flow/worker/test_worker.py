@@ -98,13 +98,13 @@ async def test_a_worker_that_waits_for_its_database_can_be_stopped(caplog: pytes
     app = Rowlock(NOWHERE, settings=Settings())
     worker = app.make_worker()
     starting = asyncio.create_task(worker.start())
-    await eventually(lambda: said(caplog, "waits: PostgreSQL at"))
+    await eventually(lambda: logged(caplog, "waits: PostgreSQL at"))
     await in_time(worker.stop())
     await in_time(starting)
     assert worker.stopped.is_set()
 
 
-async def said(caplog: pytest.LogCaptureFixture, text: str) -> bool:
+async def logged(caplog: pytest.LogCaptureFixture, text: str) -> bool:
     return text in caplog.text
 
 
@@ -118,7 +118,7 @@ async def test_a_worker_waits_for_a_schema_that_is_not_there_yet(
         return "pong"
 
     starting = asyncio.create_task(_run_one(app))
-    await eventually(lambda: said(caplog, "Create them with: rowlock schema upgrade"))
+    await eventually(lambda: logged(caplog, "Create them with: rowlock schema upgrade"))
     await app.upgrade()
     assert await (await ping.enqueue()).wait(timeout=10) == "pong"
     await starting

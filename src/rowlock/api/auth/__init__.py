@@ -1,9 +1,10 @@
 """Authenticators: each finds the principal of a request, or passes it on. `RowlockAPI(auth=[…])` tries them in turn.
 
-bearer.py (API tokens), sessions.py (cookies of the dashboard), jwt.py (an identity provider), trusted.py (the host
-application) and loopback.py (no authentication: this machine only); bind.py refuses to listen wider without one.
-hosts.py and proxies.py read the headers that say which server was meant, and for whom a proxy asks. They import the
-application's `identity` and nothing of the routes.
+bearer.py (API tokens), sessions.py (cookies of the dashboard), jwt.py and oidc.py (an identity provider), trusted.py
+(the host application) and loopback.py (no authentication: this machine only); bind.py refuses to listen wider without
+one. hosts.py and proxies.py read the headers that say which server was meant, and for whom a proxy asks. Start with
+bearer.py. The rest of the API, `rowlock serve` and the ASGI host of Django import this package; it uses the
+application's `identity` and imports nothing of the routes.
 """
 
 from __future__ import annotations

@@ -38,14 +38,16 @@ class ClaimsMapping:
 
     def person_of(self, claims: Mapping[str, Any]) -> NamedPerson:
         """The person; MissingClaim: there is no subject, or no tenant where one is needed."""
-        subject, name, said = (_claim(claims, each) for each in (self.subject_claim, self.name_claim, self.roles_claim))
+        subject, name, roles = (
+            _claim(claims, each) for each in (self.subject_claim, self.name_claim, self.roles_claim)
+        )
         if not isinstance(subject, str) or not subject:
             raise MissingClaim(self.subject_claim)
         tenant = None if self.tenant_claim is None else _claim(claims, self.tenant_claim)
         if self.tenant_claim is not None and (not isinstance(tenant, str) or not tenant):
             # Without the claim, the caller would count as one without a tenant.
             raise MissingClaim(self.tenant_claim)
-        names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+        names = [roles] if isinstance(roles, str) else roles if isinstance(roles, list) else []
         return NamedPerson(
             subject,
             tenant if isinstance(tenant, str) else None,

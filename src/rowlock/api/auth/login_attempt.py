@@ -39,11 +39,11 @@ class LoginAttempt:
     def parse(cls, cookie: str) -> LoginAttempt | None:
         """Read the cookie; None: it holds something else."""
         try:
-            said = json.loads(base64.urlsafe_b64decode(cookie))
-            attempt = cls(**said)
+            stored = json.loads(base64.urlsafe_b64decode(cookie))
+            attempt = cls(**stored)
         except (ValueError, TypeError, RecursionError):
             return None
-        return attempt if all(isinstance(each, str) for each in said.values()) else None
+        return attempt if all(isinstance(each, str) for each in stored.values()) else None
 
 
 def local_path(text: str) -> str:

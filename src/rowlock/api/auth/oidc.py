@@ -162,10 +162,12 @@ class OIDCLogin:
         url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
         try:
             async with httpx.AsyncClient(timeout=_PATIENCE) as client:
-                said = (await client.get(url)).raise_for_status().json()
-            named = said["issuer"]
-            login, exchange = (_checked_url(said[name], name) for name in ("authorization_endpoint", "token_endpoint"))
-            keys, ending = _checked_url(said["jwks_uri"], "jwks_uri"), said.get("end_session_endpoint")
+                document = (await client.get(url)).raise_for_status().json()
+            named = document["issuer"]
+            login, exchange = (
+                _checked_url(document[name], name) for name in ("authorization_endpoint", "token_endpoint")
+            )
+            keys, ending = _checked_url(document["jwks_uri"], "jwks_uri"), document.get("end_session_endpoint")
             if ending is not None:
                 # A browser is sent there, so it may be no other kind of address.
                 _checked_url(ending, "end_session_endpoint")
@@ -175,7 +177,7 @@ class OIDCLogin:
             raise _unavailable(f"it calls itself {named!r}, and this server is set up for {self.issuer!r}")
         if self._keys is None or self._metadata is None or self._metadata.jwks_uri != keys:
             self._keys = ProviderKeys(keys)
-        names_itself = said.get("authorization_response_iss_parameter_supported") is True
+        names_itself = document.get("authorization_response_iss_parameter_supported") is True
         return ProviderMetadata(login, exchange, keys, ending, names_itself)
 
     async def _exchange(self, metadata: ProviderMetadata, code: str, attempt: LoginAttempt, redirect_url: str) -> str:

@@ -44,8 +44,8 @@ async def list_webhooks(desk: CurrentDesk) -> WebhooksAnswer:
 @routes.post("/webhooks", needs=_ADDS, status_code=201, problems=(*_INVALID, "conflict"))
 async def create_webhook(desk: CurrentDesk, webhook: WebhookBody) -> NewWebhookAnswer:
     """Add an endpoint that is sent a signed message when a job reaches a state. The answer alone has its secret."""
-    said = webhook.model_dump(exclude_none=True)
-    return NewWebhookAnswer.with_secret(await desk.webhooks.add(said.pop("url"), **said))
+    fields = webhook.model_dump(exclude_none=True)
+    return NewWebhookAnswer.with_secret(await desk.webhooks.add(fields.pop("url"), **fields))
 
 
 @routes.get("/webhooks/{webhook_id}", needs=Permission.WEBHOOKS_MANAGE, problems=_MISSING)

@@ -22,7 +22,8 @@ from rowlock.app import Rowlock
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.process import demo_jobs, demo_linger, free_port
+from rowlock.cli.process import free_port
+from rowlock.cli.process.demo import linger, sample_jobs
 from rowlock.cli.screen import records
 from rowlock.cli.screen.demo_display import demo_display
 from rowlock.cli.screen.output import span
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
     from datetime import timedelta
 
-    from rowlock.cli.process.demo_jobs import DemoJob
+    from rowlock.cli.process.demo.sample_jobs import DemoJob
     from rowlock.cli.screen.demo_display import DemoDisplay
     from rowlock.model.job import Job
 
@@ -97,8 +98,8 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     logging.getLogger("rowlock.job").setLevel(logging.CRITICAL)  # some samples fail on purpose, as the screen shows
     say = (lambda _: None) if context.screen.as_json else context.screen.line
     lasting = None if options["linger"] is None else duration(options["linger"], "--linger")
-    if lasting is not None and not demo_linger.must_stay():
-        code = demo_linger.run_and_leave()
+    if lasting is not None and not linger.must_stay():
+        code = linger.run_and_leave()
         if code:
             raise typer.Exit(code)
         return
@@ -136,14 +137,14 @@ def _listening(port: int | None) -> socket.socket:
 
 def _serve(target: DemoDatabase, listening: socket.socket, context: CommandContext, lasting: timedelta | None) -> None:
     """Serve until Ctrl-C; with `lasting` in the background, and no longer than that."""
-    from rowlock.cli.process.demo_server import serve_demo
+    from rowlock.cli.process.demo.server import serve_demo
 
     def announce(link: str) -> None:
         if lasting is None:
             context.screen.note(f"the dashboard, until Ctrl-C: {link}")
             return
         context.screen.note(f"the dashboard, for {humanise(lasting)} or until `kill {os.getpid()}`: {link}")
-        demo_linger.hand_over()
+        linger.hand_over()
 
     async def serve() -> None:
         with contextlib.suppress(TimeoutError):
@@ -205,10 +206,10 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
 async def _play(target: DemoDatabase, context: CommandContext) -> tuple[list[Job], list[DemoJob]]:
     await migrate.upgrade(target.url, target.schema)
     version = Settings.from_env(os.environ).app_version
-    lanes = (Lane(demo_jobs.LANE, slots=8),)
+    lanes = (Lane(sample_jobs.LANE, slots=8),)
     settings = Settings(database_url=target.url, schema=target.schema, lanes=lanes, app_version=version)
     async with Rowlock(settings=settings) as app:
-        samples = demo_jobs.samples(app)
+        samples = sample_jobs.samples(app)
         worker = app.make_worker(name="demo")
         with demo_display(as_json=context.screen.as_json) as view:
             began = time.monotonic()

@@ -9,7 +9,8 @@
     tasks.py           the backend for Django's Tasks framework
     asgi.py            REST API and dashboard beside Django, for Django's users
 
-`app` is the application of the project: `from rowlock.contrib.django import app`, then `@app.job`.
+`app` is the application of the project: `from rowlock.contrib.django import app`, then `@app.job`. Start with
+application.py. Imported by Django projects, and by nothing in Rowlock.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ class RowlockBackend(BaseTaskBackend):
         )(_handler_of(task, self))
 
     def _option(self, task: Any, name: str) -> Any:  # noqa: ANN401 - the option's own
-        said = getattr(task, name, None)
-        return self.options.get(name) if said is None else said
+        chosen = getattr(task, name, None)
+        return self.options.get(name) if chosen is None else chosen
 
     # --- enqueueing and reading --------------------------------------------------------------------------------------
 

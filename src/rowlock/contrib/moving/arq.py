@@ -104,28 +104,28 @@ def create_pool(
     queues: further queues that _queue_name names; each is a lane. clock: for _expires beside _defer_until.
     """
     app = checked_app(rowlock, "create_pool(…)")
-    said = _settings(worker_settings)
-    kinds = QueueKinds(app, said.get("queue_name", _QUEUE), tuple(queues), "create_pool(app, …, queues=(…,))")
-    keep = _seconds(said.get("keep_result", _KEEP_RESULT))
+    settings = _settings(worker_settings)
+    kinds = QueueKinds(app, settings.get("queue_name", _QUEUE), tuple(queues), "create_pool(app, …, queues=(…,))")
+    keep = _seconds(settings.get("keep_result", _KEEP_RESULT))
     pool = ArqRedis(kinds, clock, float(keep or 0))
-    for each in said.get("functions", ()):
-        pool.add(each, said)
-    _lifespan(app, pool, said)
+    for each in settings.get("functions", ()):
+        pool.add(each, settings)
+    _lifespan(app, pool, settings)
     return pool
 
 
 def _settings(given: Any) -> dict[str, Any]:
-    said = given if isinstance(given, dict) else {key: getattr(given, key) for key in dir(given) if key[0] != "_"}
-    for name, value in said.items():
+    settings = given if isinstance(given, dict) else {key: getattr(given, key) for key in dir(given) if key[0] != "_"}
+    for name, value in settings.items():
         if name in _REFUSED and value:
             raise ConfigurationError(f"{name} of the worker settings is not read. {_REFUSED[name]} {GUIDE}")
         if name not in _READ | _IGNORED | _REFUSED.keys():
             raise ConfigurationError(f"{name!r} is no setting of an arq worker that is known here. {GUIDE}")
-    return dict(said)
+    return dict(settings)
 
 
-def _lifespan(app: Rowlock, pool: ArqRedis, said: dict[str, Any]) -> None:
-    startup, shutdown = said.get("on_startup"), said.get("on_shutdown")
+def _lifespan(app: Rowlock, pool: ArqRedis, settings: dict[str, Any]) -> None:
+    startup, shutdown = settings.get("on_startup"), settings.get("on_shutdown")
     if startup is None and shutdown is None:
         return
 
@@ -147,11 +147,11 @@ class ArqRedis:
     def __init__(self, kinds: QueueKinds, clock: Callable[[], datetime], keep_result: float) -> None:
         self.rowlock, self._kinds, self._clock, self._keep = kinds.app, kinds, clock, keep_result
 
-    def add(self, function: Any, said: dict[str, Any]) -> None:
+    def add(self, function: Any, settings: dict[str, Any]) -> None:
         """Declare a function, or a Function of arq or of this module."""
         known: Any = function if hasattr(function, "coroutine") else func(function)
-        tries = known.max_tries or said.get("max_tries", _MAX_TRIES)
-        timeout = _seconds(said.get("job_timeout", _TIMEOUT)) if known.timeout_s is None else known.timeout_s
+        tries = known.max_tries or settings.get("max_tries", _MAX_TRIES)
+        timeout = _seconds(settings.get("job_timeout", _TIMEOUT)) if known.timeout_s is None else known.timeout_s
         handler = handler_of(known.coroutine, known.name, first=functools.partial(context_of, self))
         self._kinds.declare(
             handler,

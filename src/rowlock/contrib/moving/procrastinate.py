@@ -306,14 +306,14 @@ class JobDeferrer:
         return [{**self._options.task_kwargs, **each} for each in given]
 
     def _bound(self) -> BoundTask[..., Any]:
-        task, said = self._task, self._options
-        queueing_lock = said.queueing_lock if said.queueing_lock is not None else task.queueing_lock
-        return task.app.kinds.task(kind_name(task.name), said.queue).options(
-            run_at=said.schedule_at,
-            run_in=said.schedule_in,
-            priority=said.priority,
-            gate=gate_of(said.lock),
-            connection=said.connection,
+        task, options = self._task, self._options
+        queueing_lock = options.queueing_lock if options.queueing_lock is not None else task.queueing_lock
+        return task.app.kinds.task(kind_name(task.name), options.queue).options(
+            run_at=options.schedule_at,
+            run_in=options.schedule_in,
+            priority=options.priority,
+            gate=gate_of(options.lock),
+            connection=options.connection,
             **unique_options(queueing_lock),
         )
 

@@ -141,8 +141,8 @@ class RowlockConnection:
 
 def _set_interval(context: Context | SyncContext, error: Exception) -> None:
     """Have the error say when its job is tried again: Rowlock reads retry_after of an error."""
-    said: Any = context.job.meta.get(_META) or {}
-    intervals = said.get("intervals")
+    stored: Any = context.job.meta.get(_META) or {}
+    intervals = stored.get("intervals")
     if intervals:
         error.retry_after = intervals[min(len(intervals), context.job.attempt) - 1]  # type: ignore[attr-defined]  # set here
 
@@ -194,17 +194,17 @@ class Queue:
         return Job(bound.enqueue_sync(*args, **kwargs).public_id, self.connection)
 
     def _bound(
-        self, name: str, said: _CallOptions, run_at: datetime | None, run_in: timedelta | None
+        self, name: str, options: _CallOptions, run_at: datetime | None, run_in: timedelta | None
     ) -> BoundTask[..., Any]:
-        retry = self.connection.retry_of(name) if said.retry is None else said.retry
+        retry = self.connection.retry_of(name) if options.retry is None else options.retry
         about: dict[str, Any] = {} if retry is None else {"intervals": retry.intervals}
-        about |= {} if said.description is None else {"description": said.description}
+        about |= {} if options.description is None else {"description": options.description}
         return self.connection.kinds.task(name, self.name).options(
             run_at=run_at,
             run_in=run_in,
-            expires_in=expires_in(said.ttl, self.connection.clock, run_at=run_at, run_in=run_in),
+            expires_in=expires_in(options.ttl, self.connection.clock, run_at=run_at, run_in=run_in),
             max_attempts=None if retry is None else retry.max + 1,
-            meta={**(said.meta or {}), **({_META: about} if about else {})},
+            meta={**(options.meta or {}), **({_META: about} if about else {})},
         )
 
 

@@ -88,8 +88,8 @@ class Facts:
         }
         if None in named:
             return None
-        told = None if self.delivery is None else self.delivery["carrier"]
-        return min(filter(None, named), default=told)
+        delivered_by = None if self.delivery is None else self.delivery["carrier"]
+        return min(filter(None, named), default=delivered_by)
 
     @property
     def due(self) -> bool:
@@ -113,10 +113,10 @@ class Facts:
         """Working workers of the lane that know the kind."""
         return [worker for worker in self.working if self.job.kind in worker.kinds]
 
-    def needs_message(self, told: Record) -> bool:
+    def needs_message(self, delivery: Record) -> bool:
         """Whether the message stands for the job no more: it was about an earlier stay in the queue, or is too old."""
-        early = told["delivered_at"] < self.job.run_after
-        return early or bool(told["fence"] != self.job.fence or told["again_at"] <= self.now)
+        early = delivery["delivered_at"] < self.job.run_after
+        return early or bool(delivery["fence"] != self.job.fence or delivery["again_at"] <= self.now)
 
     def missed_beats(self, worker: WorkerView) -> bool:
         """Whether the worker has been silent for too long to count on it, though not long enough to be lost."""
@@ -149,7 +149,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
     ungated = job.state is State.BLOCKED and row["gate_place"] == 0
     waits = (await reads.fetch("job_waits", id=job.id))[0] if ungated else None
     gated = job.gate_key is not None and not job.is_final
-    told = await reads.fetch("job_delivery", id=job.id) if due and row["has_deliveries"] else []
+    deliveries = await reads.fetch("job_delivery", id=job.id) if due and row["has_deliveries"] else []
     return Facts(
         job=job,
         row=row,
@@ -175,7 +175,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         ],
         lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.visibility) if job.state is State.RUNNING else (),
         waits=waits,
-        delivery=told[0] if told else None,
+        delivery=deliveries[0] if deliveries else None,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )
 

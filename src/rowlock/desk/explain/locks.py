@@ -17,7 +17,7 @@ def locked(facts: Facts) -> Reason | None:
     """The job waits for locks: which, since when, and who holds them."""
     if not facts.lock_waits:
         return None
-    text = "; ".join(_told(facts, row) for row in facts.lock_waits)
+    text = "; ".join(_describe_wait(facts, row) for row in facts.lock_waits)
     details = [
         {
             "namespace": row["namespace"],
@@ -32,7 +32,7 @@ def locked(facts: Facts) -> Reason | None:
     return Reason("waits_for_lock", f"It waits for {text}.", {"locks": details})
 
 
-def _told(facts: Facts, row: Record) -> str:
+def _describe_wait(facts: Facts, row: Record) -> str:
     text = f"the lock {row['namespace']} {row['name']!r} since {when(row['since'], facts.now)}"
     if row["process"] is None:
         return f"{text}, which changes hands at this moment"

@@ -214,13 +214,13 @@ def no_worker(facts: Facts) -> Reason | None:
 
 def carried(facts: Facts) -> Reason | None:
     """A carrier brings the job, and no process has claimed it yet."""
-    carrier, told = facts.carrier, facts.delivery
+    carrier, delivery = facts.carrier, facts.delivery
     if carrier is None or not facts.due:
         return None
     details = {"carrier": carrier, "backend_job_id": None, "delivered_at": None, "sent": 0}
-    if told is not None:
-        details |= {name: told[name] for name in ("backend_job_id", "delivered_at", "sent")}
-    if told is None or facts.needs_message(told):
+    if delivery is not None:
+        details |= {name: delivery[name] for name in ("backend_job_id", "delivered_at", "sent")}
+    if delivery is None or facts.needs_message(delivery):
         soon = "within seconds"
         if facts.lane is not None and facts.lane.is_careful:
             soon = f"as soon as fewer than {facts.lane.room} jobs of lane {facts.lane.name!r} run or are with it"
@@ -230,9 +230,10 @@ def carried(facts: Facts) -> Reason | None:
         )
         return Reason("undelivered", text, details)
     text = (
-        f"{carrier} was told of it {when(told['delivered_at'], facts.now)} ({told['backend_job_id'] or 'no id'}), and "
-        f"no process behind it has claimed the job yet. If it still waits, another message follows in "
-        f"{span_text(told['again_at'] - facts.now)}. Look whether the processes of {carrier} run and are free."
+        f"{carrier} was told of it {when(delivery['delivered_at'], facts.now)} "
+        f"({delivery['backend_job_id'] or 'no id'}), and no process behind it has claimed the job yet. "
+        f"If it still waits, another message follows in {span_text(delivery['again_at'] - facts.now)}. "
+        f"Look whether the processes of {carrier} run and are free."
     )
     return Reason("delivered", text, details)
 

@@ -70,7 +70,7 @@ class FeedSubscriber:
         """What it may see of schedules and operations."""
         self._batches: deque[FeedBatch] = deque()
         self._slow: dict[Topic, FeedEvent] = {}
-        self._told: dict[int, int] = {}
+        self._last_sent_seq: dict[int, int] = {}
         self._dropped = False
         self.ready = asyncio.Event()
         self.position: FeedPosition | None = None
@@ -138,13 +138,13 @@ class FeedSubscriber:
         if (
             Topic.JOBS not in self.wanted.topics
             or not self.wanted.fits(change)
-            or self._told.get(change.id, -1) >= change.seq
+            or self._last_sent_seq.get(change.id, -1) >= change.seq
         ):
             return False
-        self._told[change.id] = change.seq
-        if len(self._told) > 2 * MOST:
-            for known in list(self._told)[:MOST]:
-                del self._told[known]
+        self._last_sent_seq[change.id] = change.seq
+        if len(self._last_sent_seq) > 2 * MOST:
+            for known in list(self._last_sent_seq)[:MOST]:
+                del self._last_sent_seq[known]
         return True
 
     def close(self) -> None:

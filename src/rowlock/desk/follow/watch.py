@@ -114,7 +114,7 @@ class Watch:
         self._wanted = frozenset(self._ids)
         self._seen: dict[int, WatchedJob] = {}
         self._paces: dict[int, Pace] = {}
-        self._told = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._looked = False
         self.away = False
         """The database did not answer the last poll."""
@@ -132,7 +132,7 @@ class Watch:
         async with self._listening():
             in_vain = 0
             while True:
-                self._told.clear()
+                self._wake_event.clear()
                 try:
                     watched_jobs = await self._look()
                 except DatabaseUnreachable:
@@ -148,7 +148,7 @@ class Watch:
                         return
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(EVERY):
-                        await self._told.wait()
+                        await self._wake_event.wait()
 
     async def _look(self) -> list[WatchedJob]:
         if self._ids:
@@ -187,7 +187,7 @@ class Watch:
             yield
             return
         waiter = uuid.uuid4()
-        listener = NotificationListener(self._database, self._on_message, self._told.set)
+        listener = NotificationListener(self._database, self._on_message, self._wake_event.set)
         listener.start()
         waiting = asyncio.create_task(self._keep_waiting(waiter))
         try:
@@ -203,14 +203,14 @@ class Watch:
         while True:
             with contextlib.suppress(DatabaseUnreachable):
                 await self._database.fetch("await_jobs", ids=self._ids, waiter=waiter, seconds=2 * _RENEW)
-                self._told.set()
+                self._wake_event.set()
             await asyncio.sleep(_RENEW.total_seconds())
 
     def _on_message(self, message: Message) -> None:
         match message:
             case AwaitedEnds(keys):
                 if not self._wanted.isdisjoint(keys):
-                    self._told.set()
+                    self._wake_event.set()
             case (
                 WakeUp()
                 | CancelRequested()

@@ -18,8 +18,8 @@ from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import BEGINNING, pair_of
 from rowlock.set_aside import SetAside
+from rowlock.store.batch_halving import in_halves
 from rowlock.store.database import LOCKED, RACES, TRANSIENT, UNSERVED
-from rowlock.store.halves import in_halves
 from rowlock.store.jobs import claim as verbs
 
 if TYPE_CHECKING:

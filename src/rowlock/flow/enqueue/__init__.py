@@ -1,6 +1,6 @@
 """Enqueue: a call with options and arguments becomes a row, and workers are woken.
 
-Start with `producer`: it is the one path of every enqueue. In the order in which an enqueue meets them:
+Start with producer.py: it is the one path of every enqueue. In the order in which an enqueue meets them:
 
     middleware       functions of the application that may change the options of a call, or refuse it
     prepare          options of the kind and of the call -> everything of a job but its arguments
@@ -11,7 +11,8 @@ Start with `producer`: it is the one path of every enqueue. In the order in whic
     wake             NOTIFY after the commit, one message per window at most
     remote_kind      kinds whose code lives in other processes
 
-Tasks, compose and the worker use this shelf; it imports the store, telemetry and the model, and of flow only kinds.
+Imported by the application, tasks, compose, upkeep and the shelves above; imports the store, telemetry and the model,
+and of flow only kinds.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from rowlock.model import notify_messages
 from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT, notify_queue_full
 from rowlock.store.driver.pool import before_loop_ends
-from rowlock.store.jobs import workers
+from rowlock.store.jobs.wake import wake
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -137,7 +137,7 @@ class Waker:
             self._due = max(self._due, loop.time()) + WINDOW
             try:
                 payload = notify_messages.encode_wake_up(lows)
-                woken = await workers.wake(self._database, channel=self._database.channel, payload=payload)
+                woken = await wake(self._database, channel=self._database.channel, payload=payload)
                 if woken != "notified":
                     # Nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW

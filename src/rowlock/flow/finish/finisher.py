@@ -37,8 +37,8 @@ from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import SUCCESS, State
 from rowlock.outage_log import OutageLog
 from rowlock.set_aside import SetAside
+from rowlock.store.batch_halving import in_halves
 from rowlock.store.database import RACES, UNSERVED
-from rowlock.store.halves import in_halves
 from rowlock.store.jobs import finish as verbs
 from rowlock.telemetry import id_fields
 

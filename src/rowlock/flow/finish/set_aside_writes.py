@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import LOCKED, UNSERVED, UNSTORABLE
 from rowlock.store.driver.lock_wait import LockWait, blockers_noted
-from rowlock.store.jobs.blocked import held_jobs
+from rowlock.store.jobs.held_rows import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -97,15 +97,15 @@ class ItemThreads(Generic[T, R]):
             except Exception as raised:  # noqa: BLE001 - reported with the item; the others go on
                 error = raised
             except BaseException as raised:
-                self._report_foreign(tracker, raised)
+                self._report_base_exception(tracker, raised)
                 raise
             self._report_end(tracker, error)
 
     def _report_end(self, tracker: ItemTracker, error: Exception | None) -> None:
         self._sync.report(lambda: self._results.end(tracker, error))
 
-    def _report_foreign(self, tracker: ItemTracker, error: BaseException) -> None:
-        """Report an item that raised what is outside Exception: the attempt ends with it."""
+    def _report_base_exception(self, tracker: ItemTracker, error: BaseException) -> None:
+        """Report an item that raised a BaseException, such as KeyboardInterrupt: the attempt ends with it."""
         if not isinstance(error, Stopped):
             self._sync.report(lambda: tracker.end(error))
 

@@ -49,7 +49,7 @@ class OneTask:
             self._task.cancel()
 
     async def end(self) -> None:
-        """End the task after what it has still to run."""
+        """Run the steps that are queued already, then end the task."""
         if self._task is not None:
             self._steps.put_nowait(None)
             await asyncio.wait({self._task})

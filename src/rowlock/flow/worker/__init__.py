@@ -1,10 +1,10 @@
 """Worker: the process that claims jobs, runs them and writes their outcomes.
 
-Start with worker.py, which composes the parts: registration (its row), claim_loop (when to claim), slots (attempts that
-run), chain_fast_path (steps of workflows without a queue), heartbeat (signs of life, orders), watchdog (blocked event
-loops), health (what probes are told), recycling and process_replacement (fresh processes), background (tasks),
-job_log_lines (logs and events of jobs). worker_thread.py runs a worker inside another program. Imports all stages of
-flow but supervise; imported by app.
+Start with worker.py, which composes the parts: registration.py (its row), claim_loop.py (when to claim), slots.py
+(attempts that run), chain_fast_path.py (steps of workflows without a queue), heartbeat.py (signs of life, orders),
+watchdog.py (blocked event loops), health.py (what probes get), recycling.py and process_replacement.py (fresh
+processes), background.py (tasks), job_log_lines.py (logs and events of jobs). worker_thread.py runs a worker inside
+another program. Imports all stages of flow but supervise; imported by app.
 """
 
 from __future__ import annotations

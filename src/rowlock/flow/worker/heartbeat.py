@@ -21,9 +21,9 @@ from rowlock.flow.worker.health import SignsOfLife
 from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.outage_log import OutageLog
+from rowlock.store.batch_halving import in_halves
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import TRANSIENT
-from rowlock.store.halves import in_halves
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:

@@ -127,8 +127,8 @@ class JobLogLines:
                 extra={**id_fields(write.claim.job_id), "fence": write.claim.fence, "lane": write.lane},
             )
         if self._events.active:
-            told = [write.event for write in flushed.accepted] + [_refused(write) for write in flushed.refused]
-            jobs = [event for event in told if event is not None]
+            events = [write.event for write in flushed.accepted] + [_refused(write) for write in flushed.refused]
+            jobs = [event for event in events if event is not None]
             if jobs:
                 self._events.emit(BatchFlushed(jobs, flushed.seconds))
             for event in jobs:

@@ -22,6 +22,7 @@ from rowlock.model.job import Claim
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.jobs import workers
+from rowlock.store.jobs.wake import wake
 from rowlock.telemetry import CURRENT, Events, LoopBlocked
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Watchdog:
                     max_losses=self._settings.max_losses,
                     channel=self._database.channel,
                 )
-                await workers.wake(link, channel=self._database.channel, payload=LOOK_EVERYWHERE)
+                await wake(link, channel=self._database.channel, payload=LOOK_EVERYWHERE)
             logger.warning("gave back %d claims: %s", len(given), ids.listed(given))
         except Exception:
             logger.exception("the claims of this worker are not given back; they are rescued later")

@@ -91,7 +91,7 @@ BEGIN
          WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
            AND q.state = 'queued' AND q.run_after <= now()
          ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED));
-      -- A leaver passes over a parked job that somebody holds locked; newcomers of a FIFO gate make up for it.
+      -- A leaver passes over a parked job whose row is locked; newcomers of a FIFO gate make up for it.
       UPDATE {schema}.gates SET held = held + {schema}.gate_promote(v_key, max_running - held)
        WHERE key = v_key AND held < max_running;
     END IF;

@@ -111,7 +111,7 @@ BEGIN
     v_at := NULL;
     FOREACH v_key IN ARRAY j.rate_keys LOOP
       i := array_position(v_keys, v_key);
-      CONTINUE WHEN i IS NULL;                           -- somebody deleted the row: nothing limits it
+      CONTINUE WHEN i IS NULL;                           -- the row was deleted: nothing limits it
       w := least(j.rate_weight, v_most[i]);
       v_early := j.rate_turn OR (v_horizon[i] > v_now AND j.priority > v_urgency[i]);
       CONTINUE WHEN v_paused[i] <= v_now AND v_room[i] >= w - 1e-6
@@ -149,7 +149,7 @@ BEGIN
   END LOOP;
 
   IF v_more IS NOT NULL THEN
-    -- Only keys that made somebody wait count; each of the others is judged when the turn has come.
+    -- Only keys that made a job wait count; each of the others is judged when the turn has come.
     WITH near AS MATERIALIZED (
       SELECT q.id, q.run_after, q.rate_keys, coalesce(q.rate_weight, 1) AS rate_weight, q.rate_turn IS TRUE AS rate_turn FROM {schema}.jobs q
        WHERE q.state = 'queued' AND q.kind = v_late.kind AND q.priority = v_late.priority AND q.share = v_late.share
@@ -192,6 +192,6 @@ BEGIN
            seq = q.seq + 1, gate_place = 0, claimed_by = NULL, claimed_at = NULL, lane = NULL
       FROM back b WHERE q.id = b.id)
   SELECT {schema}.gate_leave(array_agg(b.gate_key)) INTO v_left FROM back b WHERE b.gate_key IS NOT NULL;
-  -- Somebody was promoted to a place that was given back: whoever claimed has to look again at once.
+  -- A parked job was promoted to a place that was given back: the claiming worker must claim again at once.
   RETURN QUERY SELECT d.id, CASE WHEN v_left > 0 THEN v_now ELSE d.turn END FROM unnest(v_back, v_turns) AS d(id, turn);
 END $$;

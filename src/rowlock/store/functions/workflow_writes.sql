@@ -171,8 +171,9 @@ BEGIN
   ELSIF w.cancel_requested THEN v_why := 'cancelled';
   ELSIF w.finished_at IS NOT NULL AND p_job IS NOT NULL AND p_fence IS NULL AND w.verdict IS NULL AND NOT EXISTS (
     SELECT 1 FROM {schema}.workflows o WHERE o.unique_key = w.unique_key AND o.finished_at IS NULL) THEN
-    -- Whoever adds behind a job cannot know whether the workflow ends at this moment: it goes on. What was undone stays undone.
-    -- Somebody may start another one of its key at this very moment, which nobody sees before their commit: they were first.
+    -- A caller that adds a step behind a job cannot know whether the workflow ends at this moment: the workflow goes on.
+    -- Steps that were undone stay undone.
+    -- Another session may start a workflow with the same key at this moment, unseen until it commits: that workflow wins.
     BEGIN
       UPDATE {schema}.workflows x SET state = 'running', finished_at = NULL, kept_until = NULL WHERE x.id = v_id;
     EXCEPTION WHEN unique_violation THEN v_why := 'finished';

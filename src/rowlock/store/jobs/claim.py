@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from rowlock.model.notify_messages import encode_wake_up
-from rowlock.model.queue_pair import BEGINNING, pair_of
+from rowlock.model.queue_pair import pair_of
+from rowlock.store.jobs.wake import announce_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -145,12 +145,6 @@ async def register_pairs(executor: Database | SqlSession, pairs: Iterable[Pair])
     new = await executor.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
     if new:
         await announce_pairs(executor, map(pair_of, new))
-
-
-async def announce_pairs(executor: Database | SqlSession, pairs: Iterable[Pair]) -> None:
-    """Tell every worker of pairs that are new, whether it is busy or not."""
-    payload = encode_wake_up(dict.fromkeys(pairs, BEGINNING))
-    await executor.fetch("notify", channel=executor.channel, payload=payload)
 
 
 async def read_pairs(executor: SqlExecutor, kinds: Sequence[str]) -> list[asyncpg.Record]:

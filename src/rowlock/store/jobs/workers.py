@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from rowlock.store.halves import in_halves
+from rowlock.store.batch_halving import in_halves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,20 +188,3 @@ async def unblock(
     )
     given: list[int] = row["ids"]
     return given
-
-
-Woken = Literal["notified", "nobody is hungry", "queue is full"]
-"""What a wake-up did. While PostgreSQL's queue of notifications is full, workers find jobs by polling."""
-
-
-async def wake(executor: SqlExecutor, *, channel: str, payload: str) -> Woken:
-    """Notify workers of claimable jobs, if one waits for any."""
-    rows = await executor.fetch("wake", channel=channel, payload=payload)
-    if not rows:
-        return "nobody is hungry"
-    return "notified" if rows[0]["notified"] else "queue is full"
-
-
-async def notify(executor: SqlExecutor, *, channel: str, payload: str) -> None:
-    """Notify every listener."""
-    await executor.fetch("notify", channel=channel, payload=payload)

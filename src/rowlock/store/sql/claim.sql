@@ -77,8 +77,8 @@ CROSS JOIN LATERAL (
 --   heads  the first `take` rows of every pair of the level, read without locking through jobs_claim
 --   merge  those heads sorted by (run_after, id) across kinds, each locked by id with SKIP LOCKED and checked again;
 --          LIMIT stops after `free`, so never more rows are locked than are wanted
---   rest   only if the lane still wants rows: go on behind the last head of every pair that gave all it was asked for.
---          This keeps a level from being left half full (a lower priority would overtake) while others hold the heads.
+--   rest   only if the lane still wants rows: continue after the last row read of each pair that returned as many rows as
+--          requested. This keeps a level from being left half full (a lower priority would overtake) while others hold the heads.
 -- `take` decides price and exactness: take >= free is exact order across kinds ("strict"); a smaller one is exact for the
 -- merged heads and by pair after them ("fast"); 0 is right when the level has a single pair (its order is exact anyway).
 -- `lo` is the worker's cursor: the dead prefix of the index is never read. kind = ANY(...) ORDER BY would sort the backlog.

@@ -172,6 +172,21 @@ hooking AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_notified} FROM moved m
 
+-- name: suspend
+-- running -> blocked until a signal comes. Otherwise a way back like any other, so a requested cancel and a trailing
+-- twin win over it. signal_await runs after every row is moved, with a snapshot of its own, so that a signal committed
+-- while this statement waited for the row is seen. It comes before the ends are followed: else a suspended step could
+-- be taken for one whose edges are fulfilled.
+WITH leaving AS (
+  SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
+         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, :worker::bigint AS owner
+  FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
+{requeue}
+SELECT coalesce(array_agg(m.id), '{}') AS ids,
+       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed,
+       {left_places} AS promoted, {notified} AS notified, {followed}
+FROM moved m
+
 -- name: settled
 -- What became of writes that hit no row. Every transition adds exactly one to the fence and every revocation clears
 -- claimed_by, so fence + 1 with my id is my own earlier write, whose acknowledgement was lost; after the job moved on,
@@ -181,25 +196,6 @@ SELECT d.id, d.fence, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)
 FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
 LEFT JOIN {schema}.jobs j ON j.id = d.id
 LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
-
--- name: disown
--- A claim that committed but whose answer was lost belongs to a worker that is alive and does not know of it; no
--- heartbeat finds that. Each worker names the jobs it holds, and the others go back. `before` is an instant of the
--- database's clock from before that list was made, when no claim was under way: a later claim is never taken for a
--- forgotten one. A row that another transaction holds is left to the next look: the beat does not wait for it.
-WITH leaving AS (
-  SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'disowned'::text AS outcome,
-         NULL::jsonb AS error, NULL::bigint AS owner
-  FROM {schema}.jobs j
-  WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
-    AND j.claimed_at < :before::timestamptz AND {among}
-  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED),
-{requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
-
--- name: claimed_by
--- For a disowning that is run in parts, because a row was refused: every job that it may give back, and more.
-SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' AND j.claimed_by = :worker::bigint ORDER BY j.id LIMIT 500
 
 -- name: guard
 -- ctx.guarded(), inside the user's own transaction. FOR SHARE holds the claim until their commit: a revocation waits,

@@ -274,7 +274,3 @@ SELECT DISTINCT p.kind FROM {schema}.pairs p WHERE p.low_water IS NOT NULL
 -- name: job_rates
 -- For an edit, which may change the rates of a job.
 SELECT j.rate_keys FROM {schema}.jobs j WHERE j.id = :id::bigint
-
--- name: lane_touch
--- Workers read lanes again when a version moved: so a lane that rests until its rate has room is asked again.
-UPDATE {schema}.lanes l SET version = l.version + 1, updated_at = now() WHERE l.name = :name::text

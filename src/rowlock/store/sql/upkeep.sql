@@ -155,30 +155,6 @@ WITH leaving AS (
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified}
 FROM moved m CROSS JOIN places
 
--- name: unblock
--- A handler blocks the event loop of this worker, whose process is replaced for it. The culprits are lost claims, and
--- suspects from now on. All other jobs of the worker, known to it or not, leave as from an orderly shutdown: the
--- attempt does not count, and it is no loss. A process that cannot run its loop must not claim either, so its row ends
--- with its claims. A row that another transaction holds is left to rescue.
-WITH leaving AS (
-  SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
-         CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
-         x.death, CASE WHEN b.id IS NULL THEN 'interrupted' ELSE x.outcome END AS outcome,
-         CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
-              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text,
-                'message', replace(x.error ->> 'message', 'its worker was lost', 'it blocked the event loop'))
-              ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
-         x.owner
-  FROM ({lost_claims}
-        WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
-        ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED) AS x
-  LEFT JOIN unnest(:ids::bigint[], :fences::integer[]) AS b(id, fence) ON b.id = x.id AND b.fence = x.fence),
-{requeue},
-{moved_concluded},
-{exhausted},
-gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
-
 -- name: stalled
 -- A running job that reported nothing for as long as its lane allows, since its claim or its last report, is treated as
 -- if its worker were lost; the message lets a worker that still runs it notice at once. While the database was away no

@@ -77,21 +77,6 @@ SELECT CASE WHEN g.job_id IS NOT NULL THEN jsonb_build_object('payload', g.paylo
 FROM {schema}.jobs j LEFT JOIN {schema}.signals g ON g.job_id = j.id AND g.name = :name::text
 WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
 
--- name: suspend
--- running -> blocked until a signal comes. Otherwise a way back like any other, so a requested cancel and a trailing
--- twin win over it. signal_await runs after every row is moved, with a snapshot of its own, so that a signal committed
--- while this statement waited for the row is seen. It comes before the ends are followed: else a suspended step could
--- be taken for one whose edges are fulfilled.
-WITH leaving AS (
-  SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
-         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, :worker::bigint AS owner
-  FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
-{requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids,
-       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed,
-       {left_places} AS promoted, {notified} AS notified, {followed}
-FROM moved m
-
 -- name: signals_overdue
 -- A function of the schema; rows that are locked are passed over.
 SELECT x.ids, x.released FROM {schema}.signals_overdue(:batch::integer) AS x

@@ -1,3 +1,3 @@
-"""Commands of manage.py."""
+"""Commands of `manage.py`, where Django looks for them. Start with commands/rowlock.py. Imported by Django alone."""
 
 from __future__ import annotations

@@ -1,3 +1,6 @@
-"""One migration per step of the schema, written by tools/django_migrations.py, and one for the models."""
+"""One migration per step of the schema, written by a tool, and one for the models.
+
+Start with 0001_initial.py. Imported by Django alone.
+"""
 
 from __future__ import annotations

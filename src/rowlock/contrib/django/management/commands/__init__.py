@@ -1,3 +1,3 @@
-"""One module per command of manage.py; `rowlock` is the only one."""
+"""One module per command of `manage.py`. Start with rowlock.py, the only one. Imported by Django alone."""
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Apart: a duty's statement that fails because of one row is run for its other rows; that row is tried again later."""
+"""When one row makes a duty's statement fail, the statement runs without that row, which is tried again later."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rowlock.store.batch_halving import in_halves
 from rowlock.store.database import RACES, UNSERVED
-from rowlock.store.halves import in_halves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowlock.errors import DatabaseUnreachable, WriteRefused
-from rowlock.store.halves import in_halves
+from rowlock.store.batch_halving import in_halves
 
 
 async def test_all_but_the_refused_are_written_once() -> None:

@@ -11,8 +11,8 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from rowlock.app import Rowlock
-from rowlock.cli.process import demo_jobs, demo_traffic
-from rowlock.cli.process.demo_traffic import DemoTraffic
+from rowlock.cli.process.demo.sample_jobs import LANE, samples
+from rowlock.cli.process.demo.traffic import FRONT, SLOW, DemoTraffic
 from rowlock.cli.process.metrics import metrics_of
 from rowlock.model.lane import Lane
 from rowlock.settings import Settings
@@ -30,7 +30,7 @@ async def serve_demo(url: str, schema: str, listening: socket.socket, announce: 
 
     said = Settings.from_env(os.environ)
     chosen = said.serve_token
-    lanes = (Lane(demo_jobs.LANE, slots=8), demo_traffic.FRONT, demo_traffic.SLOW)
+    lanes = (Lane(LANE, slots=8), FRONT, SLOW)
     settings = Settings(
         database_url=url,
         schema=schema,
@@ -41,7 +41,7 @@ async def serve_demo(url: str, schema: str, listening: socket.socket, announce: 
     )
     token = chosen or secrets.token_urlsafe(32)
     async with Rowlock(settings=settings) as app:
-        demo_jobs.samples(app)
+        samples(app)
         traffic = DemoTraffic.declare(app, random.Random(_SEED))  # noqa: S311 - which sample comes next
         server = BackgroundServer(app, listening, metrics_of(app), token)
         async with server.serving() as address, app.worker():

@@ -1,4 +1,4 @@
-"""Halves: a write for many rows that one row makes fail is run for ever smaller parts of them."""
+"""A write for many rows that fails because of one is repeated for halves of them, until the refused row is alone."""
 
 from __future__ import annotations
 

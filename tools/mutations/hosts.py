@@ -157,7 +157,7 @@ MUTATIONS: Final = (
     Mutation(
         "a lane without a worker is not named",
         "cli/process/worker_main.py",
-        "            if lanes is not None:\n                await _warn_of_unserved_lanes(worker, app)\n",
+        "    if limited:\n        await _warn_of_unserved_lanes(worker, app)\n",
         "",
         ("tests/cli/commands/test_worker.py::test_a_lane_that_no_worker_serves_is_named",),
     ),

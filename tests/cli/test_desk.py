@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +116,26 @@ async def test_stats_shows_what_the_views_say_of_slow_jobs_references_and_tenant
     assert ["project=7", "p", "render", "1"] in [line[:4] for line in lines]
     assert ["acme", "1", "0"] in [line[:3] for line in lines]
     assert any(line[:3] == [ids.encode(job), "render", "default"] and "tortoise" in line for line in lines)
+
+
+async def test_status_names_jobs_by_their_public_ids_wherever_it_names_them(cli: Cli) -> None:
+    """In a slot, in a slot that its handler does not leave, and as the oldest job that no lane serves."""
+    async with opened(cli.url) as store:
+        await store.lane("front", kinds=["render"], slots=3)
+        worker = await store.worker("tortoise")
+        runs = await store.enqueue("render")
+        await store.claim(worker, runs)
+        left, waits = await store.enqueue("render"), await store.enqueue("unknown")
+        held = json.dumps([[left, "render", "front", 9.0]])
+        await store.execute("UPDATE {s}.workers SET held = $2::text::jsonb, stuck = 1 WHERE id = $1", worker, held)
+        record = (await cli("workers", "status", "--json")).json
+    ((busy,), (unserved,)) = record["workers"], record["unserved"]
+    assert [job["id"] for job in busy["jobs"]] == [ids.encode(runs)]
+    assert [slot["job_id"] for slot in busy["held"]] == [ids.encode(left)]
+    assert unserved["oldest_id"] == ids.encode(waits)
+    assert (busy["id"], busy["jobs"][0]["worker_id"]) == (str(worker), str(worker))
+    for public_id in (busy["jobs"][0]["id"], busy["held"][0]["job_id"], unserved["oldest_id"]):
+        assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{2,4})+", public_id)
 
 
 async def test_a_drained_worker_ends_its_jobs_and_leaves(cli: Cli, app: Rowlock) -> None:

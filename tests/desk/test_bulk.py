@@ -120,6 +120,9 @@ async def test_what_was_not_previewed_is_not_ordered(desk: Desk) -> None:
         await jobs.bulk("priority", search="kind:k", dry_run=True)
     with pytest.raises(InvalidOption, match="no bulk action 'stop'"):
         await jobs.bulk("stop", search="kind:k", dry_run=True)  # type: ignore[arg-type]
+    named = await jobs.bulk("cancel", ids=[1, 2], dry_run=True)
+    with pytest.raises(BulkRefused, match="another order"):
+        await jobs.bulk("cancel", ids=[1, 3], filter_hash=named.filter_hash, expected_max=2)
     low = await jobs.bulk("priority", search="kind:k", priority=1, dry_run=True)
     with pytest.raises(BulkRefused, match="another order"):
         await jobs.bulk("priority", search="kind:k", priority=9, filter_hash=low.filter_hash, expected_max=3)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 FULL = 0.9
 PAGES = 64
 """The smallest queue there is; PostgreSQL 17 and later can be told."""
+TOO_LONG = (
+    "before PostgreSQL 17 the queue always has 8 GB (1,048,576 pages of 8 kB), which a test would have to send and to "
+    "store; max_notify_queue_pages came with 17"
+)
 
 
 async def is_accepted(sender: asyncpg.Connection[asyncpg.Record]) -> bool:
@@ -59,7 +63,7 @@ async def full_queue(url: str) -> AsyncIterator[None]:
 def small_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chosen = chosen_server()
     if chosen.get("version") != 18:
-        pytest.skip("the length of the queue can be set on PostgreSQL 17 and later")
+        pytest.skip(TOO_LONG)
     folder: Path = tmp_path_factory.mktemp("small") / "postgres"
     held = start(folder, settings={**SETTINGS, "max_notify_queue_pages": str(PAGES)}, **chosen)
     try:

@@ -85,6 +85,21 @@ async def test_every_stored_moment_moves_and_nothing_else(kit: Kit, shop: Shop) 
         assert moment - moved == timedelta(days=8), key
 
 
+async def test_hours_that_were_counted_move_by_an_hour(kit: Kit) -> None:
+    """Whatever the order of their rows: that of the later hour passes the place of the earlier one."""
+    raw = await asyncpg.connect(kit.database_url)
+    count = (
+        "INSERT INTO rowlock.counts_by_hour (since, kind, lane, tenant, outcome, state, measure, bucket, seconds, n) "
+        "VALUES (date_trunc('hour', now()) - $1::interval, 'k', '', '', 'completed', 'completed', 'run', 1, 0, $2)"
+    )
+    for hours in (1, 2, 3):
+        await raw.execute(count, timedelta(hours=hours), hours)
+    await kit.travel("1h")
+    rows = await raw.fetch("SELECT now() - since AS age, n FROM rowlock.counts_by_hour WHERE kind = 'k' ORDER BY n")
+    assert [(row["age"] // timedelta(hours=1), row["n"]) for row in rows] == [(2, 1), (3, 2), (4, 3)]
+    await raw.close()
+
+
 async def test_expiry_and_retention_happen(kit: Kit, shop: Shop) -> None:
     expiring = await shop.report.options(run_in="1h", expires_in="2h").enqueue(org_id=1)
     done = await shop.mail.enqueue("ada")

@@ -32,6 +32,13 @@ def _other_row(name: str) -> tuple[str]:
 
 MUTATIONS: Final = (
     Mutation(
+        "metrics know of no job that is set aside",
+        "contrib/prometheus.py",
+        "{(): sum(worker.set_aside_count for worker in overview.workers)},",
+        "{(): 0},",
+        (f"{_WORKER}a_worker_goes_on_beside_a_row_that_is_held_and_says_so",),
+    ),
+    Mutation(
         "a cancel waits for a row that refers to its job",
         "store/sql/control.sql",
         "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR NO KEY UPDATE),\n{end_jobs},\n",

@@ -20,6 +20,7 @@ OF_FAILURES: Final = "tests/api/routes/test_failures.py::test_"
 FIRST_COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
+OVER_A_DAY: Final = "tests/cli/commands/test_doctor_over_a_day.py::test_"
 
 _VERDICTS: Final = "tests/desk/explain/test_verdicts_come_true.py::test_"
 
@@ -370,7 +371,7 @@ MUTATIONS: Final = (
         "store/sql/doctor.sql",
         "WHERE d.name = 'orphans' AND isfinite(greatest(d.last_run_at, w.started_at))",
         "WHERE d.name = 'sweep' AND isfinite(d.last_run_at)",
-        ("tests/cli/commands/test_doctor.py::test_a_quiet_healthy_system_is_all_ok_after_a_day",),
+        (f"{OVER_A_DAY}a_quiet_day",),
     ),
     Mutation(
         "the doctor judges a kind by a handful of ends",
@@ -519,6 +520,48 @@ MUTATIONS: Final = (
         "if self.closed:",
         "if False:",
         ("tests/desk/follow/test_stream.py::test_the_first_stream_of_a_process_that_already_stops_ends_at_once",),
+    ),
+    Mutation(
+        "the doctor asks every duty to have run lately",
+        "store/sql/doctor.sql",
+        "WHERE d.name = 'orphans' AND isfinite(greatest(d.last_run_at, w.started_at))",
+        "WHERE isfinite(greatest(d.last_run_at, w.started_at))",
+        (f"{OVER_A_DAY}a_quiet_day",),
+    ),
+    Mutation(
+        "the doctor names a kind of which one job failed",
+        "store/sql/doctor.sql",
+        "WHERE (f.ended >= :least::integer AND f.rate > :share::float8)",
+        "WHERE (f.ended >= :least::integer AND f.failed > 0)",
+        (f"{OVER_A_DAY}a_busy_day",),
+    ),
+    Mutation(
+        "a dry run counts for every action",
+        "desk/operations.py",
+        'grammar.digest("search", action, wanted,',
+        'grammar.digest("search", wanted,',
+        ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
+    ),
+    Mutation(
+        "a dry run counts for every priority",
+        "desk/operations.py",
+        'grammar.digest("search", action, wanted,',
+        'grammar.digest("search", action,',
+        ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
+    ),
+    Mutation(
+        "a dry run counts for every search",
+        "desk/operations.py",
+        "wanted, query.hash, *bound)",
+        "wanted, *bound)",
+        ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
+    ),
+    Mutation(
+        "a dry run counts for all ids",
+        "desk/operations.py",
+        "*map(str, numbers or ()), *bound)",
+        "*bound)",
+        ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
     ),
     Mutation(
         "a bulk order needs no preview of its own",

@@ -19,6 +19,9 @@ OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
 OF_ENCODINGS: Final = "tests/flow/finish/test_other_encodings.py::test_"
 OF_HELD_SLOTS: Final = "tests/flow/worker/test_held_slots.py::test_"
 OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
+PUT_OFF: Final = (
+    "tests/flow/run/test_verdict.py::test_a_job_that_was_put_off_ten_thousand_times_fails_the_next_time_and_says_why"
+)
 
 MUTATIONS: Final = (
     Mutation(
@@ -34,6 +37,27 @@ MUTATIONS: Final = (
         "return {key: _masked(value, secrets) for key, value in fields.items()} if secrets else dict(fields)",
         "return dict(fields)",
         ("tests/flow/progress/test_job_logs.py::test_secrets_in_extra_fields_are_masked",),
+    ),
+    Mutation(
+        "a job may snooze for ever",
+        "flow/run/verdict.py",
+        'if self._row["refunds"] >= MAX_REFUNDS:\n                    return Failed({"reason": "snoozed',
+        'if False:\n                    return Failed({"reason": "snoozed',
+        (PUT_OFF,),
+    ),
+    Mutation(
+        "a job may meet the rate of another service for ever",
+        "flow/run/verdict.py",
+        'if self._row["refunds"] >= MAX_REFUNDS:\n            return Failed({"reason": "limited',
+        'if False:\n            return Failed({"reason": "limited',
+        (PUT_OFF,),
+    ),
+    Mutation(
+        "a job may snooze once less often than documented",
+        "flow/run/verdict.py",
+        "MAX_REFUNDS: Final = 10_000",
+        "MAX_REFUNDS: Final = 9_999",
+        (PUT_OFF,),
     ),
     Mutation(
         "an exception outside Exception is no failure of its attempt",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from tests.cli.processes import ended, lines_until
-from tests.waiting import eventually
 
 from rowlock.desk.doctor import Doctor
 from rowlock.settings import Settings
@@ -112,25 +111,6 @@ async def test_held_quarantined_and_unapproved_jobs_are_found(cli: Cli, app: Row
     assert pay in found["approval"].do
     assert found["held"].says.startswith("3 jobs are held")
     assert (found["quarantine"].verdict, other in found["quarantine"].do) == ("warn", True)
-
-
-async def test_a_quiet_healthy_system_is_all_ok_after_a_day(app: Rowlock, database_url: str) -> None:
-    """Duties with nothing to do are not run, and that is no fault."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        async with app.worker():
-            connection.execute("UPDATE rowlock.duties SET last_run_at = now() - interval '1 day'")
-            connection.execute("UPDATE rowlock.workers SET started_at = now() - interval '1 day'")
-
-            async def looked_after() -> bool:
-                row = connection.execute(
-                    "SELECT last_run_at > now() - interval '1 hour' FROM rowlock.duties WHERE name = 'orphans'"
-                ).fetchone()
-                return bool(row and row[0])
-
-            await eventually(looked_after)
-            findings = await Doctor(app.database(), app.settings).examine()
-    ills = [one for one in findings if one.verdict != "ok" and one.check != "durability"]
-    assert not ills
 
 
 async def test_upkeep_that_is_not_carried_out_is_found(app: Rowlock, database_url: str) -> None:

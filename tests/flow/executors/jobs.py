@@ -418,3 +418,27 @@ def process_named(ctx: SyncContext) -> list[object]:
 @app.job("process.named.async", executor="process")
 async def process_named_async(ctx: Context) -> list[object]:
     return _named(ctx.job)
+
+
+def _own_name(job: Job) -> str:
+    return f"after {job.step}"
+
+
+@app.job("loop.follows")
+async def loop_follows(ctx: Context) -> None:
+    await ctx.workflow.add(neighbour.step(1), name=_own_name(ctx.job), after=["first"], before=["last"])
+
+
+@app.job("thread.follows")
+def thread_follows(ctx: SyncContext) -> None:
+    ctx.workflow.add(neighbour.step(1), name=_own_name(ctx.job), after=["first"], before=["last"])
+
+
+@app.job("process.follows", executor="process")
+def process_follows(ctx: SyncContext) -> None:
+    ctx.workflow.add(neighbour.step(1), name=_own_name(ctx.job), after=["first"], before=["last"])
+
+
+@app.job("process.follows.async", executor="process")
+async def process_follows_async(ctx: Context) -> None:
+    await ctx.workflow.add(neighbour.step(1), name=_own_name(ctx.job), after=["first"], before=["last"])

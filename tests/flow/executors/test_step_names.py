@@ -28,6 +28,25 @@ async def test_a_step_knows_its_workflow_and_its_name(app: Rowlock) -> None:
     assert results == expected
 
 
+FOLLOWS: tuple[Any, ...] = (jobs.loop_follows, jobs.thread_follows, jobs.process_follows, jobs.process_follows_async)
+
+
+async def test_a_step_names_its_siblings_which_wait_for_what_it_adds(app: Rowlock) -> None:
+    """ctx.workflow reaches steps that the handler did not add, by their names, before and behind the new one."""
+    flow = Workflow("siblings")
+    first = flow.add("first", jobs.neighbour.step(0))
+    adding = [flow.add(f"step {n}", task.step()) for n, task in enumerate(FOLLOWS)]
+    flow.add("last", jobs.neighbour.step(9), after=[first, *adding])
+    started = await flow.enqueue()
+    async with app.worker():
+        await started.wait(timeout=60)
+    view = await started.workflow()
+    added = {f"after step {n}" for n in range(len(FOLLOWS))}
+    edges = {(edge.upstream, edge.downstream) for edge in view.edges}
+    assert {step.name for step in view.steps if step.state == "completed"} >= {"first", "last", *added}
+    assert edges >= {("first", name) for name in added} | {(name, "last") for name in added}
+
+
 async def test_a_job_of_no_workflow_has_neither(app: Rowlock) -> None:
     handles = [await task.enqueue() for task in NAMED]
     async with app.worker():

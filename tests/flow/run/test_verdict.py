@@ -4,18 +4,20 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from pydantic import SecretStr
 from tests.waiting import eventually
 from typing_extensions import override
 
 import rowlock
 from rowlock import Cancel, Partial, Retry, Snooze
-from rowlock.errors import InvalidArguments
+from rowlock.errors import InvalidArguments, RateLimited
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import asyncpg
-    import pytest
 
     from rowlock import Rowlock
     from rowlock.model.job import Job
@@ -70,6 +72,48 @@ async def test_snooze_runs_again_later_and_refunds_the_attempt(app: Rowlock) -> 
     assert runs == [1, 1, 1]
     assert history.job.attempt == 1
     assert [attempt.outcome for attempt in history.attempts] == ["snoozed", "snoozed"]
+
+
+def snoozes() -> object:
+    return Snooze("1ms")
+
+
+def asks_to_come_back() -> object:
+    return RateLimited("1ms")
+
+
+def is_limited() -> object:
+    raise RateLimited("1ms")
+
+
+@pytest.mark.parametrize(
+    ("put_off", "reason"),
+    [
+        (snoozes, "snoozed too often"),
+        (asks_to_come_back, "limited too often"),
+        (is_limited, "limited too often"),
+    ],
+)
+async def test_a_job_that_was_put_off_ten_thousand_times_fails_the_next_time_and_says_why(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record], put_off: Callable[[], object], reason: str
+) -> None:
+    runs: list[int] = []
+
+    @app.job
+    async def restless(ctx: rowlock.Context) -> object:
+        runs.append(ctx.job.attempt)
+        return put_off()
+
+    handle = await restless.enqueue()
+    await sql.execute("UPDATE jobs SET refunds = 9999 WHERE id = $1", handle.id)
+    async with app.worker():
+        job = await ended(app, handle)
+    assert runs == [1, 1]  # put off for the ten thousandth time, and once more
+    assert (job.state, await sql.fetchval("SELECT refunds FROM jobs WHERE id = $1", handle.id)) == ("failed", 10_000)
+    assert job.errors is not None
+    assert (job.errors["reason"], job.errors["snoozes"]) == (reason, 10_000)
+    assert "was put off 10,000 times" in str(job.errors["message"])
+    assert "the limit is 10,000. Use a schedule, or have the job enqueue its successor" in str(job.errors["message"])
 
 
 async def test_a_handler_can_cancel_its_job(app: Rowlock) -> None:

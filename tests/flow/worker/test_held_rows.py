@@ -11,6 +11,7 @@ import pytest
 from tests.waiting import eventually, in_time, until
 
 from rowlock import Context, Rowlock, Workflow
+from rowlock.contrib.prometheus import RowlockCollector
 from rowlock.desk.doctor import Doctor
 from rowlock.errors import WorkerFailed
 from rowlock.flow.worker import heartbeat
@@ -33,6 +34,14 @@ async def held(sql: Sql, job_id: int) -> AsyncIterator[None]:
     async with sql.transaction():
         await sql.fetchval("SELECT id FROM jobs WHERE id = $1 FOR UPDATE", job_id)
         yield
+
+
+async def scraped(app: Rowlock) -> float:
+    """rowlock_jobs_set_aside, as a fresh scrape tells it."""
+    families = await asyncio.to_thread(lambda: list(RowlockCollector(app).collect()))
+    (family,) = [each for each in families if each.name == "rowlock_jobs_set_aside"]
+    (sample,) = family.samples
+    return float(sample.value)
 
 
 async def test_a_worker_goes_on_beside_a_row_that_is_held_and_says_so(app: Rowlock, sql: Sql) -> None:
@@ -65,12 +74,14 @@ async def test_a_worker_goes_on_beside_a_row_that_is_held_and_says_so(app: Rowlo
             found = {finding.check: finding for finding in await Doctor(app.database(), app.settings).examine()}
             assert found["set aside"].verdict == "warn"
             assert job.public_id in found["set aside"].says
+            assert await scraped(app) == 1
         await in_time(job.wait())
 
         async def over() -> bool:
             return not any(view.set_aside_count for view in await app.workers.list())
 
         await eventually(over)
+        assert await scraped(app) == 0
     assert runs == {"victim": 1, "quick": 30}
 
 

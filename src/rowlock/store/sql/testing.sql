@@ -53,16 +53,24 @@ WHERE a.datname = :name::text AND a.pid <> pg_backend_pid()
 -- name: shift_text
 -- Shifts every stored instant of the schema. From the catalogue, so that later tables are covered; partitions move with
 -- their table. In hours: days have the length of the session's time zone, and not all instants would move as far.
-SELECT coalesce(string_agg(t.text, ';' || chr(10)), '') AS text
+-- Tables with an instant in a unique index take a detour through an age without rows: their rows move one by one, and
+-- that of this hour would meet that of the hour before.
+SELECT coalesce(string_agg(t.text, ';' || chr(10) ORDER BY t.relname, t.step), '') AS text
 FROM (
-  SELECT format('UPDATE %I.%I SET %s', n.nspname, c.relname,
-                string_agg(format('%1$I = %1$I - %2$L::interval', a.attname, make_interval(secs => extract(epoch FROM :span::interval)::double precision)), ', ' ORDER BY a.attnum)) AS text
-  FROM pg_class c
+  SELECT c.relname, m.step, format('UPDATE %I.%I SET %s', n.nspname, c.relname,
+                                   string_agg(format('%1$I = %1$I - %2$L::interval', a.attname, m.span), ', ' ORDER BY a.attnum)) AS text
+  FROM (SELECT make_interval(secs => extract(epoch FROM :span::interval)::double precision) AS wanted,
+               make_interval(hours => 35000000) AS far) AS s
+  CROSS JOIN pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+  CROSS JOIN LATERAL unnest(CASE WHEN EXISTS (
+      SELECT FROM pg_index i JOIN pg_attribute k ON k.attrelid = i.indrelid AND k.attnum = ANY (i.indkey)
+      WHERE i.indrelid = c.oid AND i.indisunique AND k.atttypid = 'timestamptz'::regtype)
+    THEN ARRAY[s.wanted + s.far, - s.far] ELSE ARRAY[s.wanted] END) WITH ORDINALITY AS m(span, step)
   WHERE n.nspname = :schema::text AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND a.atttypid = 'timestamptz'::regtype
-  GROUP BY n.nspname, c.relname) AS t
+  GROUP BY n.nspname, c.relname, m.step, m.span) AS t
 
 -- name: still_alive
 -- Live workers have beaten during the travelled time; lost ones have not.

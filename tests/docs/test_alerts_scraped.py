@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import cli, forks
-from tests.cli.processes import ended, said
+from tests.cli.processes import ended, lines_until
 from tests.cli.serving import serve_process
 from tests.docs.promtool import PROMTOOL, RULES, told
 from tests.waiting import eventually
@@ -101,7 +101,7 @@ def spoken(seconds: float) -> str:
 
 async def test_the_rules_fire_on_what_a_real_server_tells(cli: Cli, database_url: str, tmp_path: Path) -> None:
     worker = await cli.start("worker", "--app", "tasks:app")
-    await said(worker.stderr, "lane front")
+    await lines_until(worker.stderr, "lane front")
     sql = await asyncpg.connect(database_url)
     async with serve_process(cli) as served:
         client = served.client

@@ -72,11 +72,6 @@ def work() -> None: ...
 
 assert app.tasks["work"]
 """,
-    "embedded": """
-from rowlock.store.embedded.binaries import locate
-
-assert locate(18).exists() and locate(16).exists()
-""",
     "fast": """
 import asyncio
 import uvloop
@@ -158,7 +153,7 @@ structlog.configure(processors=[add_job, structlog.processors.JSONRenderer()])
 structlog.get_logger().info("ready", processors=len(processors()))
 """,
 }
-"""By extra: a program that runs where the wheel is installed with that extra and nothing else."""
+"""By extra: a program that runs where the wheel is installed with that extra alone. `embedded` runs a job instead."""
 
 MISSING: Final = {
     "alembic": ["import rowlock.contrib.alembic"],

@@ -13,6 +13,7 @@ Exit code 1: a version or an extra failed, or no Python was found.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -21,9 +22,12 @@ import tempfile
 import time
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wheel_extras import MISSING, MISSING_BESIDE, NOT_MISSED, USES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OLDEST: Final = 11
@@ -52,14 +56,22 @@ if __name__ == "__main__":
     asyncio.run(main())
 """
 
-_EXPECTING: Final = """
+_ENDING: Final = """
+import contextlib, io, json
 from rowlock import ConfigurationError
 
-try:
-    exec({source!r}, {{"__name__": "__main__"}})
-except (ConfigurationError, SystemExit) as error:
-    print(error)
+def said(source):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(source, {{"__name__": "__main__"}})
+        except (ConfigurationError, SystemExit) as error:
+            print(error)
+    return printed.getvalue()
+
+print(json.dumps([said(source) for source in {sources!r}]))
 """
+"""Prints what each of several programs prints, and the error that ends it. One process for all: imports cost time."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> str:
@@ -110,13 +122,13 @@ class Installed:
         (self._folder / "trial.py").write_text(source, encoding="utf-8")
         return self.run("python", "trial.py")
 
-    def require_named(self, extra: str, source: str) -> None:
-        """Fail unless the program ends with the line that installs the extra, and nothing worse."""
-        wanted = f"pip install 'rowlock[{extra}]'"
-        said = self.python(_EXPECTING.format(source=source))
-        if wanted not in said:
-            message = f"without the extra {extra}, this program does not say {wanted!r}, but {said!r}:\n{source}"
-            raise SystemExit(message)
+    def require_named(self, programs: Sequence[tuple[str, str]]) -> None:
+        """Fail unless each program, given with its extra, ends by saying the line that installs the extra."""
+        answers = json.loads(self.python(_ENDING.format(sources=[source for _, source in programs])))
+        for (extra, source), said in zip(programs, answers, strict=True):
+            if f"pip install 'rowlock[{extra}]'" not in said:
+                message = f"without the extra {extra}, this program does not say how to install it:\n{source}\n{said}"
+                raise SystemExit(message)
 
 
 def smoke(installed: Installed) -> str:
@@ -130,7 +142,10 @@ def require_all_extras() -> None:
     """Fail unless each extra of pyproject.toml is used, and missed or known not to be."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     there = set(project["optional-dependencies"])
-    for name, tried in (("USES", {*USES}), ("MISSING or NOT_MISSED", {*MISSING, *MISSING_BESIDE, *NOT_MISSED})):
+    for name, tried in (
+        ("USES", {"embedded", *USES}),
+        ("MISSING or NOT_MISSED", {*MISSING, *MISSING_BESIDE, *NOT_MISSED}),
+    ):
         if tried != there:
             message = f"tools/wheel_extras.py: {name} and pyproject.toml differ in {', '.join(sorted(tried ^ there))}"
             raise SystemExit(message)
@@ -139,15 +154,13 @@ def require_all_extras() -> None:
 def try_extras(uv: str, wheel: Path, python: Path, folder: Path) -> None:
     """Use each extra alone, and see what is said without it."""
     bare = Installed(uv, wheel, python, folder / "bare", None)
-    for extra, programs in MISSING.items():
-        for source in programs:
-            bare.require_named(extra, source)
+    bare.require_named([(extra, source) for extra, programs in MISSING.items() for source in programs])
     for extra, source in USES.items():
         installed = Installed(uv, wheel, python, folder / extra, extra)
         installed.python(source)
-        for other, (beside, program) in MISSING_BESIDE.items():
-            if beside == extra:
-                installed.require_named(other, program)
+        besides = [(other, program) for other, (beside, program) in MISSING_BESIDE.items() if beside == extra]
+        if besides:
+            installed.require_named(besides)
         sys.stdout.write(f"rowlock[{extra}]: brings what it needs\n")
 
 

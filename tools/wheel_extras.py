@@ -157,7 +157,7 @@ structlog.get_logger().info("ready", processors=len(processors()))
 
 MISSING: Final = {
     "alembic": ["import rowlock.contrib.alembic"],
-    "arq": ["import rowlock.delivery.arq"],
+    "arq": ["import rowlock.delivery.arq", "import rowlock.delivery.safir"],
     "celery": ["import rowlock.delivery.celery"],
     "django": [
         "from rowlock.contrib.django import app",

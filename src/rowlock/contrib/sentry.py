@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.errors import ConfigurationError, MissingExtra
+from rowlock.errors import MissingExtra
 from rowlock.model import ids, redact, trace_context
 from rowlock.model.outcome import Failed, Retried
 from rowlock.telemetry import CURRENT, JobDied, JobFinished, JobRescued, JobRetried

@@ -102,7 +102,7 @@ async def test_messages_go_through_safirs_queue(queue: Any, database_url: str) -
     assert [(one.name, one.args) for one in messages(queue, "arq:queue").values()] == [(TASK, (job.public_id,))]
     ((number_of_other, sent),) = messages(queue, "few").items()
     assert sent.args == (other.public_id,)
-    number = (await job.job()).backend_job_id
+    number = str((await job.job()).backend_job_id)
     assert [number] == list(messages(queue, "arq:queue"))
     metadata = await delivery.get_job_metadata(number)
     assert metadata is not None

@@ -51,14 +51,14 @@ pytestmark = [
 ]
 
 
-def source() -> Path:
-    """The source distribution of the installed Django."""
+def downloaded(package: str, version: str, stem: str) -> Path:
+    """The source distribution of a package."""
     folder = ROOT / ".tools"
     folder.mkdir(exist_ok=True)
-    name = f"django-{django.get_version()}.tar.gz"
+    name = f"{stem}-{version}.tar.gz"
     if not (folder / name).exists():
         uv = next((path for path in (ROOT / ".uv/bin/uv",) if path.exists()), "uv")
-        wanted = ["--no-deps", "--no-binary", ":all:", f"django=={django.get_version()}"]
+        wanted = ["--no-deps", "--no-binary", ":all:", f"{package}=={version}"]
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted]
         if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
             # An environment of uv has no pip.
@@ -68,7 +68,7 @@ def source() -> Path:
 
 
 def unpack(into: Path) -> None:
-    with tarfile.open(source()) as archive:
+    with tarfile.open(downloaded("django", django.get_version(), "django")) as archive:
         for member in archive.getmembers():
             found = re.fullmatch(r"django-[\w.]+/tests/tasks/(\w+\.py)", member.name)
             content = archive.extractfile(member) if found else None

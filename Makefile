@@ -147,7 +147,7 @@ promtool: ## get promtool, with which tests/docs tries the alerting rules, into 
 			apt-get -qq download prometheus && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; } || \
 		echo "promtool is missing: get it from the package prometheus, or https://prometheus.io/download/." >&2
 
-wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here
+wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here, and with each extra alone
 	$(BIN)/python tools/wheel_smoke.py --uv $(UV) $(ARGS)
 
 # A failure is found again with the same SEED and STEPS.

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import django
 import pytest
-from tests.contrib.django.test_django_suite import SUITE, downloaded
-from tests.django_project import EXAMPLE, environment
+from tests.django_project import EXAMPLE, SUITE, downloaded, environment
 
 if TYPE_CHECKING:
     from pathlib import Path

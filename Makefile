@@ -34,7 +34,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here newer-python test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations examples torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check check-ui test test-slow test-numbers test-all test-carriers brokers test-django test-django-here test-safir test-safir-here newer-python test-browser test-ui ui ui-dev screenshots bench-ui chromium promtool wheel-smoke mutations examples torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -70,10 +70,10 @@ JOBS ?= 50000
 test-numbers: $(STAMP) ## compare every published number with the table after JOBS=50000 jobs (make test-slow: 5,000)
 	ROWLOCK_COUNTED_JOBS=$(JOBS) $(BIN)/pytest tests/upkeep/test_counts.py -k counted_exactly $(ARGS)
 
-test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser, examples and test-ui in one, and test-django with Django 6
+test-all: $(STAMP) $(UI) chromium brokers ## run every test: make test, test-slow, test-carriers, test-browser, examples and test-ui in one, test-django with Django 6, and test-safir
 	$(NPM) test
 	$(PYTEST) $(ARGS)
-	$(if $(NEWER),$(MAKE) test-django-here PYTHON=$(NEWER))
+	$(if $(NEWER),$(MAKE) test-django-here PYTHON=$(NEWER) && $(MAKE) test-safir-here PYTHON=$(NEWER))
 
 # The lock has Django 5.2 for Python 3.11 and the newest Django for later ones.
 DJANGO_TESTS := tests/contrib/django tests/docs/test_django.py
@@ -89,6 +89,14 @@ test-django-here: $(STAMP)
 
 test-carriers: $(STAMP) brokers ## run tests/delivery/test_conformance.py: every carrier on real Redis and RabbitMQ servers, which it installs as root where they are missing
 	$(BIN)/pytest -n 2 --dist worksteal tests/delivery/test_conformance.py tests/delivery/test_faults.py $(ARGS)
+
+# Safir needs Python 3.12, so the lock, which is for 3.11, does not have it.
+test-safir: ## run delivery by Safir's own queues on a real Redis (Python 3.13)
+	$(MAKE) test-safir-here PYTHON=python3.13
+
+test-safir-here: $(STAMP) brokers | $(UV_NEEDED)
+	$(UV) pip install --quiet --python $(BIN)/python --constraint requirements.lock 'safir[arq]>=15'
+	$(BIN)/pytest -n 2 --dist worksteal tests/delivery/test_safir.py tests/delivery/test_conformance.py -k safir $(ARGS)
 
 test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
 	$(BIN)/pytest -n 2 --dist worksteal tests/browser $(ARGS)
@@ -139,7 +147,7 @@ promtool: ## get promtool, with which tests/docs tries the alerting rules, into 
 			apt-get -qq download prometheus && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; } || \
 		echo "promtool is missing: get it from the package prometheus, or https://prometheus.io/download/." >&2
 
-wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here
+wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here, and with each extra alone
 	$(BIN)/python tools/wheel_smoke.py --uv $(UV) $(ARGS)
 
 # A failure is found again with the same SEED and STEPS.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXAMPLE = Path(__file__).parent / "contrib" / "django" / "example"
+SUITE = EXAMPLE.parent / "suite"
+"""What tests of other packages need that are re-pointed at Rowlock."""
 SETTINGS = "DJANGO_SETTINGS_MODULE"
 
 
@@ -48,3 +51,20 @@ def entry_of(database_url: str) -> dict[str, Any]:
 
     entry: dict[str, Any] = database_entry(database_url)
     return entry
+
+
+def downloaded(package: str, version: str, stem: str) -> Path:
+    """The source distribution of a package, in .tools/."""
+    root = Path(__file__).parents[1]
+    folder = root / ".tools"
+    folder.mkdir(exist_ok=True)
+    name = f"{stem}-{version}.tar.gz"
+    if not (folder / name).exists():
+        uv = next((path for path in (root / ".uv/bin/uv",) if path.exists()), "uv")
+        wanted = ["--no-deps", "--no-binary", ":all:", f"{package}=={version}"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted]
+        if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
+            # An environment of uv has no pip.
+            command = [str(uv), "tool", "run", "--python", sys.executable, *command[2:]]
+        subprocess.run(command, check=True)
+    return folder / name

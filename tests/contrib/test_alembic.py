@@ -17,6 +17,7 @@ from tests.store.callers.neighbours import dialect
 from tests.waiting import eventually
 
 from rowlock import ConfigurationError, Rowlock
+from rowlock.contrib import alembic
 from rowlock.store.schema import migrate
 from rowlock.store.schema.migration_files import newest, statements
 
@@ -344,3 +345,8 @@ def test_a_script_is_split_at_the_ends_of_its_statements() -> None:
     first, second = statements(script)
     assert first.endswith("-- kept\n      PERFORM ';'; END $body$")
     assert second == "SELECT 'it''s; fine', \"a;b\", $1 - 2"
+
+
+def test_outside_of_a_revision_the_error_says_where_to_call_it() -> None:
+    with pytest.raises(ConfigurationError, match="run inside a revision"):
+        alembic.upgrade()

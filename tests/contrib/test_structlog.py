@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
 from pydantic import SecretStr
-from tests.waiting import until
+from tests.waiting import in_time, until
 
 from rowlock import Retry, Rowlock, Settings
 from rowlock.contrib.structlog import add_job, processors
@@ -16,6 +19,7 @@ from rowlock.telemetry import JobFinished
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -76,3 +80,68 @@ async def test_lines_of_structlog_and_of_the_engine_carry_the_job(app: Rowlock, 
     assert ended["error"]["type"] == "ValueError"
     assert "raise ValueError" in ended["exception"]
     assert isinstance(ended["seconds"], float)
+
+
+TASKS = """
+import logging
+import sys
+
+import structlog
+
+from rowlock import Retry, Rowlock
+from rowlock.contrib.structlog import add_job, processors
+
+render = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+handler = logging.StreamHandler(sys.stdout)
+handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=processors(), processors=render))
+logging.basicConfig(level="INFO", handlers=[handler])
+structlog.configure(
+    processors=[add_job, structlog.stdlib.add_log_level, structlog.processors.JSONRenderer()],
+    logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+)
+app = Rowlock()
+
+
+@app.job(lane="money", retry=Retry(attempts=2, minimum="1ms", jitter="0s"))
+async def charge(order: int) -> None:
+    structlog.get_logger().info("charging", order=order)
+    raise ConnectionError("the bank is away")
+"""
+
+
+async def test_lines_of_a_worker_process_have_every_field_of_the_reference(
+    app: Rowlock, database_url: str, tmp_path: Path
+) -> None:
+    tmp_path.joinpath("tasks.py").write_text(TASKS)
+
+    @app.job(lane="money", retry=Retry(attempts=2, minimum="1ms", jitter="0s"))
+    async def charge(order: int) -> None: ...
+
+    job = await charge.enqueue(7)
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rowlock", "worker", "--app", "tasks:app"),
+        cwd=tmp_path,
+        env={**os.environ, "ROWLOCK_DATABASE_URL": database_url},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert worker.stdout is not None
+    lines: list[dict[str, Any]] = []
+    try:
+        while not lines or lines[-1].get("state") != "failed":
+            lines.append(json.loads(await in_time(worker.stdout.readline())))
+    finally:
+        worker.terminate()
+        await in_time(worker.communicate())
+    attempt = {"job_id": job.public_id, "job_number": job.id, "kind": "charge", "lane": "money"}
+    about = [line for line in lines if "job_id" in line]
+    assert all(attempt.items() <= line.items() for line in about)
+    assert all(isinstance(line["fence"], int) for line in about)
+    handlers_own = [line for line in about if line["event"] == "charging"]
+    assert [(line["order"], line["attempt"]) for line in handlers_own] == [(7, 1), (7, 2)]
+    retried, failed = (line for line in about if line.get("outcome") == "failed")
+    assert (retried["level"], retried["state"], retried["attempt"]) == ("warning", "queued", 1)
+    assert retried["retry_in"] < 1
+    assert (failed["level"], failed["logger"], failed["attempt"]) == ("error", "rowlock.job", 2)
+    assert isinstance(failed["seconds"], float)
+    assert failed["error"] == {"reason": "attempts exhausted", "type": "ConnectionError", "message": "the bank is away"}
+    assert "raise ConnectionError" in failed["exception"]

@@ -1,6 +1,6 @@
 """An application whose jobs a carrier delivers; the tests and the processes that they start import it.
 
-ROWLOCK_TEST_CARRIER: postgres, inline, arq or celery. ROWLOCK_TEST_BROKER: the URL of its broker.
+ROWLOCK_TEST_CARRIER: postgres, inline, arq, safir or celery. ROWLOCK_TEST_BROKER: the URL of its broker.
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ def delivery_of(carrier: str, broker: str) -> Delivery:
             from rowlock.delivery.arq import ArqDelivery  # noqa: PLC0415
 
             return ArqDelivery(RedisSettings.from_dsn(broker), redeliver_after="5s")
+        case "safir":
+            from arq.connections import ArqRedis  # noqa: PLC0415 - as above
+            from safir.arq import RedisArqQueue  # noqa: PLC0415 - as above
+
+            from rowlock.delivery.safir import SafirDelivery  # noqa: PLC0415 - as above
+
+            return SafirDelivery(RedisArqQueue(ArqRedis.from_url(broker)), redeliver_after="5s")
         case "celery":
             from celery import Celery  # noqa: PLC0415
 
@@ -127,5 +134,11 @@ if "ROWLOCK_TEST_CARRIER" in settings():
     )
     if settings()["ROWLOCK_TEST_CARRIER"] == "arq":
         WorkerSettings = next(iter(app.carriers)).worker_settings(max_jobs=10, poll_delay=0.05)  # type: ignore[attr-defined]
+    if settings()["ROWLOCK_TEST_CARRIER"] == "safir":
+        from arq.connections import RedisSettings
+
+        WorkerSettings = next(iter(app.carriers)).worker_settings(  # type: ignore[attr-defined]
+            redis_settings=RedisSettings.from_dsn(settings()["ROWLOCK_TEST_BROKER"]), max_jobs=10, poll_delay=0.05
+        )
     if settings()["ROWLOCK_TEST_CARRIER"] == "celery":
         celery_app = next(iter(app.carriers)).celery  # type: ignore[attr-defined]

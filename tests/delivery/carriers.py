@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ import asyncpg
 from tests.delivery.brokers import RabbitMQ, Redis
 from tests.delivery.carried_app import build
 from typing_extensions import override
+
+from rowlock.delivery.safir import SafirDelivery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -44,10 +47,13 @@ def _celery(name: str, broker: type[Redis | RabbitMQ], *pool: str) -> CarrierCas
     return CarrierCase(name, "celery", broker, words)
 
 
+_ARQ: Final = ("-m", "arq", f"{MODULE}.WorkerSettings")
 CASES: Final = (
     CarrierCase("postgres", "postgres", None, ("-m", "rowlock", "worker", "--app", f"{MODULE}:app")),
     CarrierCase("inline", "inline"),
-    CarrierCase("arq", "arq", Redis, ("-m", "arq", f"{MODULE}.WorkerSettings")),
+    CarrierCase("arq", "arq", Redis, _ARQ),
+    # Safir needs Python 3.12: `make test-safir` installs it.
+    *([CarrierCase("safir", "safir", Redis, _ARQ)] if find_spec("safir") else []),
     _celery("celery-redis-solo", Redis, "--pool", "solo"),
     _celery("celery-redis-prefork", Redis, "--pool", "prefork", "--concurrency", "2"),
     _celery("celery-rabbitmq-solo", RabbitMQ, "--pool", "solo"),
@@ -119,5 +125,8 @@ async def staged(
     finally:
         stage.kill()
         await app.close()
+        for carrier in app.carriers:
+            if isinstance(carrier, SafirDelivery):
+                await carrier._queue.aclose()  # type: ignore[attr-defined]  # the service's to close
         await sql.close()
         print(stage.log.read_text(errors="replace")[-6000:] if stage.log.exists() else "")  # noqa: T201 - shown on failure

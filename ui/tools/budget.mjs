@@ -6,7 +6,7 @@ const built = new URL("../../src/rowlock/ui_dist/", import.meta.url);
 const MOST_AT_FIRST = 180;
 const MOST_PER_CHUNK = 60;
 
-const sizeOf = (name) => gzipSync(readFileSync(new URL(name, built))).length / 1024;
+const sizeOf = (name) => gzipSync(readFileSync(new URL(name, built))).length / 1000;
 const page = readFileSync(new URL("index.html", built), "utf8");
 const atFirst = [...page.matchAll(/(?:src|href)="\.\/(assets\/[^"]+)"/g)].map((match) => match[1]);
 const later = readdirSync(new URL("assets/", built))

@@ -186,7 +186,14 @@ class _Move:
 
     def __init__(self, schema: str, *, concurrently: bool) -> None:
         self._statements, self._schema, self._concurrently = Statements(schema), schema, concurrently
-        self._context: MigrationContext = op.get_context()
+        try:
+            self._context: MigrationContext = op.get_context()
+        except NameError as error:  # Alembic's own way to say it
+            message = (
+                "upgrade() and downgrade() of rowlock.contrib.alembic run inside a revision: call them in its "
+                "upgrade() and downgrade(), and run `alembic upgrade head`. Without Alembic: rowlock schema upgrade."
+            )
+            raise ConfigurationError(message) from error
         if self._context.dialect.name != "postgresql":
             message = f"Rowlock's tables are for PostgreSQL; this revision runs on {self._context.dialect.name}."
             raise ConfigurationError(message)

@@ -14,7 +14,7 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal, assert_never, get_args
 
-from rowlock.errors import ConfigurationError, DatabaseError
+from rowlock.errors import ConfigurationError, DatabaseError, MissingExtra
 from rowlock.model import ids, trace_context
 from rowlock.model.outcome import Cancel, Died, Failed, Partial, Retried, Snooze
 from rowlock.telemetry import (
@@ -38,9 +38,8 @@ try:
     from opentelemetry import metrics, propagate, trace
     from opentelemetry.metrics import Observation
     from opentelemetry.trace import Link, SpanKind, Status, StatusCode
-except ImportError as error:  # pragma: no cover - the extra is part of the development environment
-    message = "Traces need opentelemetry-api: pip install 'rowlock[otel]'"
-    raise ConfigurationError(message) from error
+except ImportError as error:
+    raise MissingExtra("opentelemetry-api", "otel") from error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

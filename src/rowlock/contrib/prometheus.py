@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from rowlock.errors import ConfigurationError, DatabaseError
+from rowlock.errors import DatabaseError, MissingExtra
 from rowlock.model.job_counts import BOUNDS, OTHER
 from rowlock.model.times.duration import duration
 
@@ -26,9 +26,8 @@ try:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.registry import Collector
-except ImportError as error:  # pragma: no cover - the extra is part of the development environment
-    message = "Metrics need prometheus-client: pip install 'rowlock[prometheus]'"
-    raise ConfigurationError(message) from error
+except ImportError as error:
+    raise MissingExtra("prometheus-client", "prometheus") from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.errors import ConfigurationError
+from rowlock.errors import MissingExtra
 from rowlock.model import ids, redact, trace_context
 from rowlock.model.outcome import Failed, Retried
 from rowlock.telemetry import CURRENT, JobDied, JobFinished, JobRescued, JobRetried
@@ -20,9 +20,8 @@ from rowlock.telemetry import CURRENT, JobDied, JobFinished, JobRescued, JobRetr
 try:
     import sentry_sdk
     from sentry_sdk.integrations.logging import ignore_logger
-except ImportError as error:  # pragma: no cover - the extra is part of the development environment
-    message = "Reports to Sentry need sentry-sdk: pip install 'rowlock[sentry]'"
-    raise ConfigurationError(message) from error
+except ImportError as error:
+    raise MissingExtra("sentry-sdk", "sentry") from error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

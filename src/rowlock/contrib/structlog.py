@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rowlock.errors import ConfigurationError
+from rowlock.errors import MissingExtra
 from rowlock.telemetry import CURRENT, current_fields, without_secrets
 
 try:
     import structlog as _structlog
-except ImportError as error:  # pragma: no cover - the extra is part of the development environment
-    message = "The processor needs structlog: pip install 'rowlock[structlog]'"
-    raise ConfigurationError(message) from error
+except ImportError as error:
+    raise MissingExtra("structlog", "structlog") from error
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -73,32 +73,9 @@ class ArqDelivery(Delivery):
         """
         if self._reception is None:
             raise ConfigurationError("This ArqDelivery belongs to no application yet; pass it to Rowlock(delivery=…).")
-        reception, starting, ending = self._reception, options.pop("on_startup", None), options.pop("on_shutdown", None)
-
-        async def run_job(_ctx: dict[Any, Any], job_id: str) -> object:
-            return result_of(await reception.run(job_id))
-
-        async def on_startup(ctx: dict[Any, Any]) -> None:
-            if starting is not None:
-                await starting(ctx)
-            await reception.start()
-
-        async def on_shutdown(ctx: dict[Any, Any]) -> None:
-            await reception.close()
-            if ending is not None:
-                await ending(ctx)
-
-        run: Any = run_job  # arq's types ask for a coroutine with any arguments
-        functions = [func(run, name=TASK, timeout=_NO_LIMIT, max_tries=_NO_LIMIT), *options.pop("functions", ())]
-        settings = {
-            "functions": functions,
-            "redis_settings": self.redis,
-            "queue_name": queue or self.queue,
-            "on_startup": on_startup,
-            "on_shutdown": on_shutdown,
-            **options,
-        }
-        return type("WorkerSettings", (), settings)
+        return worker_settings_of(
+            self._reception, {"redis_settings": self.redis, "queue_name": queue or self.queue, **options}
+        )
 
     @override
     async def enqueue(self, job_type: str, payload: dict[str, Any], *, queue_name: str = "default") -> str | None:
@@ -154,3 +131,27 @@ class ArqDelivery(Delivery):
             await asyncio.wait({opening})
         if opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None:
             await opening.result().aclose()
+
+
+def worker_settings_of(reception: Reception, options: dict[str, Any]) -> type:
+    """Settings of arq workers that run Rowlock's jobs, take part in upkeep from their start, and end in order."""
+    starting, ending = options.pop("on_startup", None), options.pop("on_shutdown", None)
+
+    async def run_job(_ctx: dict[Any, Any], job_id: str) -> object:
+        return result_of(await reception.run(job_id))
+
+    async def on_startup(ctx: dict[Any, Any]) -> None:
+        if starting is not None:
+            await starting(ctx)
+        await reception.start()
+
+    async def on_shutdown(ctx: dict[Any, Any]) -> None:
+        await reception.close()
+        if ending is not None:
+            await ending(ctx)
+
+    run: Any = run_job  # arq's types ask for a coroutine with any arguments
+    functions = [func(run, name=TASK, timeout=_NO_LIMIT, max_tries=_NO_LIMIT), *options.pop("functions", ())]
+    return type(
+        "WorkerSettings", (), {"functions": functions, "on_startup": on_startup, "on_shutdown": on_shutdown, **options}
+    )

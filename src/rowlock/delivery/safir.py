@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from typing_extensions import override
 
+from rowlock.delivery.arq import worker_settings_of
 from rowlock.delivery.backend import REDELIVER_AFTER, TASK, Delivery
 from rowlock.errors import ConfigurationError
 from rowlock.model.keys import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from rowlock.delivery.reception import Reception
     from rowlock.model.options import Span
+
+_AT_ONCE: Final = 16
+"""Questions to the queue at the same time; each is several of Redis."""
 
 
 class SafirQueue(Protocol):
@@ -31,7 +37,7 @@ class SafirQueue(Protocol):
 
 
 class SafirDelivery(Delivery):
-    """Sends job ids through Safir's queue. The arq worker has the function that function() returns."""
+    """Sends job ids through Safir's queue. arq workers started with worker_settings() run the jobs."""
 
     def __init__(
         self,
@@ -46,6 +52,23 @@ class SafirDelivery(Delivery):
         if not all(callable(getattr(queue, each, None)) for each in ("enqueue", "get_job_metadata", "get_job_result")):
             raise ConfigurationError(f"SafirDelivery takes an ArqQueue or MockArqQueue of Safir; got {shown(queue)}.")
         self._queue, self._queues = queue, dict(queues or {})
+        self._reception: Reception | None = None
+
+    @override
+    def bind(self, reception: Reception) -> None:
+        """Remember whose jobs arq workers of this process run."""
+        self._reception = reception
+
+    def worker_settings(self, **options: Any) -> type:  # noqa: ANN401 - arq's own options
+        """The WorkerSettings for `arq module.WorkerSettings`.
+
+        options: of arq's Worker; redis_settings of the same Redis as the queue's, queue_name, functions of your own.
+        """
+        if self._reception is None:
+            raise ConfigurationError(
+                "This SafirDelivery belongs to no application yet; pass it to Rowlock(delivery=…)."
+            )
+        return worker_settings_of(self._reception, options)
 
     @override
     async def enqueue(self, job_type: str, payload: dict[str, Any], *, queue_name: str = "default") -> str | None:
@@ -63,6 +86,19 @@ class SafirDelivery(Delivery):
         """The result that arq keeps; None: it keeps none."""
         found = await self._found(self._queue.get_job_result, backend_job_id)
         return None if found is None or not found.get("success", True) else found.get("result")
+
+    @override
+    async def missing(self, backend_job_ids: Collection[str]) -> Collection[str]:
+        """The messages that the queue does not have any more, or that came to a process which did not run them."""
+        asked, turn = list(backend_job_ids), asyncio.Semaphore(_AT_ONCE)
+
+        async def waits(each: str) -> bool:
+            async with turn:
+                found = await self.get_job_metadata(each)
+            return found is not None and found.get("status") != "complete"
+
+        there = await asyncio.gather(*map(waits, asked))
+        return [each for each, kept in zip(asked, there, strict=True) if not kept]
 
     async def _found(self, ask: Any, backend_job_id: str) -> dict[str, Any] | None:  # noqa: ANN401 - a method of Safir's
         for queue in (None, *dict.fromkeys(self._queues.values())):

@@ -11,15 +11,16 @@ import re
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import django
 import pytest
 from tests.contrib.django.conftest import manage
-from tests.django_project import EXAMPLE, environment
+from tests.django_project import EXAMPLE, SUITE, downloaded, environment
 
-ROOT = Path(__file__).parents[3]
-SUITE = Path(__file__).parent / "suite"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 NOT_OURS = {
     "test_dummy_backend.DummyBackendTestCase.test_refresh_result": "changes a result in the dummy's memory",
     "test_dummy_backend.DummyBackendTestCase.test_refresh_result_async": "changes a result in the dummy's memory",
@@ -51,24 +52,8 @@ pytestmark = [
 ]
 
 
-def source() -> Path:
-    """The source distribution of the installed Django."""
-    folder = ROOT / ".tools"
-    folder.mkdir(exist_ok=True)
-    name = f"django-{django.get_version()}.tar.gz"
-    if not (folder / name).exists():
-        uv = next((path for path in (ROOT / ".uv/bin/uv",) if path.exists()), "uv")
-        wanted = ["--no-deps", "--no-binary", ":all:", f"django=={django.get_version()}"]
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *wanted]
-        if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, check=False).returncode:
-            # An environment of uv has no pip.
-            command = [str(uv), "tool", "run", "--python", sys.executable, *command[2:]]
-        subprocess.run(command, check=True)
-    return folder / name
-
-
 def unpack(into: Path) -> None:
-    with tarfile.open(source()) as archive:
+    with tarfile.open(downloaded("django", django.get_version(), "django")) as archive:
         for member in archive.getmembers():
             found = re.fullmatch(r"django-[\w.]+/tests/tasks/(\w+\.py)", member.name)
             content = archive.extractfile(member) if found else None

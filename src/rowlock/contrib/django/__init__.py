@@ -15,7 +15,13 @@ application.py. Imported by Django projects, and by nothing in Rowlock.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from rowlock.errors import MissingExtra
+
+if find_spec("django") is None:
+    raise MissingExtra("Django", "django")
 
 if TYPE_CHECKING:
     from rowlock.contrib.django.application import DjangoRowlock
@@ -27,11 +33,10 @@ __all__ = ["DjangoRowlock", "app"]
 
 def __getattr__(name: str) -> object:
     """The application, made at first use: Django imports this package before settings may be read."""
-    from rowlock.contrib.django import application
+    # Names of submodules come here, too, before these are imported: nothing is imported for them.
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from rowlock.contrib.django.application import DjangoRowlock, project_app
 
-    if name == "app":
-        return application.project_app()
-    if name == "DjangoRowlock":
-        return application.DjangoRowlock
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    return project_app() if name == "app" else DjangoRowlock

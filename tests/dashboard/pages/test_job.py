@@ -43,7 +43,7 @@ async def test_a_waiting_job_says_why_and_takes_orders(visit: Callable[..., Any]
     window: Visit = await visit("boss")
     job = await window.rest.submit("pay", args={"amount": 250})
     await window.open(f"/jobs/{job['id']}", "pay")
-    await window.sees(window.text("It awaits approval"))
+    await window.sees(window.text("It has been awaiting approval"))
     await window.sees(window.text("250"))
     await window.is_accessible()
     await order(window, "Approve", "Approve it", note="checked with Ada")
@@ -241,7 +241,7 @@ async def test_a_reader_and_a_read_only_server_offer_no_orders(visit: Callable[.
     shown: Visit = await visit(read_only=True)
     for window in (reader, shown):
         await window.open(f"/jobs/{job['id']}", "pay")
-        await window.sees(window.text("It awaits approval"))
+        await window.sees(window.text("It has been awaiting approval"))
         for name in ("Approve", "Reject", "Cancel", "Edit"):
             assert await window.button(name).count() == 0
         assert await window.page.get_by_role("tab", name="Audit").count() == (window is shown)
@@ -258,7 +258,7 @@ async def test_the_page_fits_a_phone(visit: Callable[..., Any]) -> None:
     window: Visit = await visit(phone=True)
     job = await window.rest.submit("pay", args={"amount": 250})
     await window.open(f"/jobs/{job['id']}", "pay")
-    await window.sees(window.text("It awaits approval"))
+    await window.sees(window.text("It has been awaiting approval"))
     await window.fits()
     await window.is_accessible()
 

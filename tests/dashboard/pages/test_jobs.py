@@ -283,7 +283,7 @@ async def test_a_phone_shows_behind_a_button_why_a_job_waits(visit: Callable[...
     held = await window.rest.submit("pay", args={"amount": 5})
     await window.open("/jobs", "Jobs")
     await window.page.get_by_role("button", name=f"Why {held['id']} waits").click()
-    await window.sees(window.page.get_by_role("dialog").get_by_text("It awaits approval"))
+    await window.sees(window.page.get_by_role("dialog").get_by_text("It has been awaiting approval"))
     await window.fits()
     await window.is_accessible()
 

@@ -24,7 +24,7 @@ def approval(facts: Facts) -> Reason | None:
     why = (
         f"{loss} ({when(since, facts.now)}) and its kind says to hold such jobs for a person"
         if held
-        else f"It awaits approval since {when(since, facts.now)}"
+        else f"It has been awaiting approval since {when(since, facts.now)}"
     )
     given = tuple(row["approvers"] or ())
     text = f"{why}; {_whose(facts, given)}. Decide with: rowlock jobs approve {job.public_id} (or reject)"

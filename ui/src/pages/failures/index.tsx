@@ -105,17 +105,29 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
     key: "cause",
     title: text.column.cause,
     cell: (group) => (
-      <Link href={`/failures/${group.fingerprint}`} title={causeOf(group)} className={styles.cause ?? ""}>
-        {causeOf(group)}
-      </Link>
+      <>
+        <Link href={`/failures/${group.fingerprint}`} title={causeOf(group)} className={styles.cause ?? ""}>
+          {causeOf(group)}
+        </Link>
+        <span className={styles.onPhone}>{[group.kind, group.frame].filter(Boolean).join(" · ")}</span>
+      </>
     ),
   },
   {
     key: "kind",
     title: text.column.kind,
-    width: "12rem",
+    width: "15rem",
     hideBelow: "phone",
-    cell: (group) => <span title={group.kind}>{group.kind}</span>,
+    cell: (group) => (
+      <>
+        <span title={group.kind}>{group.kind}</span>
+        {group.frame && (
+          <span title={group.frame} className={styles.frame}>
+            {group.frame}
+          </span>
+        )}
+      </>
+    ),
   },
   {
     key: "when",

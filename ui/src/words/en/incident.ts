@@ -12,6 +12,7 @@ export const incident = {
   wait: "Wait until start",
   run: "Run time",
   changes: "What changed",
+  allChanges: (count: string) => `Show all ${count}`,
   noChanges: "Nobody changed anything, nothing was deployed, and no new failure began.",
   incomplete: "The audit has too many later lines: changes early in this time may be missing.",
   failures: "Failures seen",

@@ -156,7 +156,7 @@ async def test_a_waiting_job_is_edited_and_a_conflict_shows_both(visit: Callable
         )
         assert changed.status_code == 200, changed.text
     await window.button("Save").click()
-    await window.sees(window.text("It was changed meanwhile"))
+    await window.sees(window.text("Someone else changed it in the meantime"))
     await window.sees(window.page.get_by_role("table", name="Edit the job").get_by_text("priority"))
     await window.button("Save").click()
     await window.misses(window.page.get_by_role("dialog"))

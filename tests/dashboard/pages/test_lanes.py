@@ -71,11 +71,11 @@ async def test_an_edit_that_meets_another_shows_both_side_by_side(visit: Callabl
     async with window.rest.client("boss") as boss:
         await boss.patch("/admin/workers/lanes/front", json={"slots": 3, "max_total": 11}, headers={"If-Match": "*"})
     await window.button("Save").click()
-    await window.sees(window.page.get_by_role("heading", name="It was changed meanwhile"))
+    await window.sees(window.page.get_by_role("heading", name="Someone else changed it in the meantime"))
     row = window.page.get_by_role("row", name="Slots per worker process 5 3")
     await window.sees(row)
     await window.is_accessible()
-    await window.button("Save mine over it").click()
+    await window.button("Keep mine").click()
     await window.sees(window.text("Lane front was changed"))
     merged = await lane(window)
     assert (merged["slots"], merged["max_total"]) == (5, 11)

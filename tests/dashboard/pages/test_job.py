@@ -300,3 +300,34 @@ async def test_the_log_of_a_running_job_goes_on_by_itself(visit: Callable[..., A
         await window.sees(lines.get_by_text("the first line"))
         go_on.set()
         await window.sees(lines.get_by_text("the second line"))
+
+
+async def test_a_carriers_id_of_its_message_is_among_the_facts(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    job = await window.rest.submit(run_in="1h")
+    await window.rest.store.execute(
+        "INSERT INTO {s}.job_deliveries (job_id, fence, carrier, backend_job_id, again_at)"
+        " SELECT id, fence, 'arq', 'arq:1f9c', now() + interval '1 h' FROM {s}.jobs"
+    )
+    await window.open(f"/jobs/{job['id']}", "greet")
+    facts = window.page.get_by_role("region", name="Facts")
+    await window.sees(facts.get_by_text("arq:1f9c"))
+    await window.sees(facts.get_by_text("Carrier's id"))
+    await window.open("/jobs?q=backend:arq:1f9c", "Jobs")
+    await window.sees(window.page.get_by_role("link", name=job["id"]))
+
+
+async def test_a_job_that_awaits_approval_shows_local_times_and_no_command(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    job = await window.rest.submit("pay", args={"amount": 250})
+    await window.open(f"/jobs/{job['id']}", "pay")
+    why = window.page.get_by_role("region", name="Why is it not running?")
+    await window.sees(why.get_by_text("It has been awaiting approval since"))
+    text = await why.inner_text()
+    assert "UTC" not in text, text
+    assert "rowlock jobs approve" not in text, text
+    # It was not put off, so there is no moment before which it must not run.
+    assert await window.page.get_by_text("Not before", exact=True).count() == 0
+    later = await window.rest.submit(run_in="1h")
+    await window.open(f"/jobs/{later['id']}", "greet")
+    await window.sees(window.page.get_by_text("Not before", exact=True))

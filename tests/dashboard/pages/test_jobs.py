@@ -301,3 +301,17 @@ async def test_a_shared_view_is_there_for_others(visit: Callable[..., Any]) -> N
     await other.open("/jobs", "Jobs")
     await other.button("Views").click()
     await other.sees(other.page.get_by_role("button", name="waiting ones state:queued"))
+
+
+async def test_a_selection_offers_only_orders_that_a_selected_job_can_take(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    (queued,) = await enqueued(window, 1)
+    (pending,) = await enqueued(window, 1, kind="pay", args={"amount": 5})
+    await window.open("/jobs", "Jobs")
+    bar = window.page.get_by_role("region", name="Orders for the selected jobs").get_by_role("button")
+    await window.page.get_by_label(f"Select {queued}").check()
+    await window.sees(window.text("1 selected"))
+    assert await bar.all_inner_texts() == ["Priority", "Cancel", "Clear the selection"]
+    await window.page.get_by_label(f"Select {pending}").check()
+    await window.sees(window.text("2 selected"))
+    assert await bar.all_inner_texts() == ["Approve", "Reject", "Priority", "Cancel", "Clear the selection"]

@@ -178,7 +178,7 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
     await order(
         "POST",
         "/webhooks",
-        {"url": "https://orders.shop.example/hooks", "kinds": ["shop.refund"], "description": "the order system"},
+        {"url": "https://orders.shop.example/hooks", "states": ["expired"], "description": "the order system"},
     )
     await order("PATCH", "/admin/workers/lanes/reports", {"slots": 3})
     await order("POST", "/schedules/tidy%20at%20night/pause")
@@ -209,9 +209,9 @@ async def pictures(browser: Browser, urls: Urls, found: dict[str, str], asked: a
         base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {asked.token}"}
     ) as client:
         for name, viewport, theme in (
+            ("phone", PHONE, "light"),
             ("light", DESKTOP, "light"),
             ("dark", DESKTOP, "dark"),
-            ("phone", PHONE, "light"),
         ):
             context = await browser.new_context(
                 viewport=viewport, color_scheme=theme, reduced_motion="reduce", locale="en-GB"

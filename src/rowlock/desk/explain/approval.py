@@ -41,7 +41,7 @@ def _whose(facts: Facts, given: tuple[str, ...]) -> str:
     if needed.four_eyes or (asked and not facts.row["own_approval"]):
         others = (facts.job.submitted_by, *facts.row["editors"])
     excluded = list(dict.fromkeys(name for name in (*others, *given) if name))
-    who = "anybody with jobs:approve" + (f" but {' and '.join(excluded)}" if excluded else "") + " may give it"
+    who = "anyone with jobs:approve" + (f" except {' and '.join(excluded)}" if excluded else "") + " may give it"
     if needed.approvers > 1:
         so_far = f", by {', '.join(given)}" if given else ""
         who += f"; {len(given)} of {needed.approvers} approvals are given{so_far}"

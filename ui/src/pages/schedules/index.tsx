@@ -21,7 +21,7 @@ import styles from "./schedules.module.css";
 const text = words.schedules;
 
 const COLUMNS: Column<Schedule>[] = [
-  { key: "name", title: text.name, width: "11rem", cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link> },
+  { key: "name", title: text.name, width: "10rem", cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link> },
   {
     key: "state",
     title: text.state,
@@ -41,14 +41,14 @@ const COLUMNS: Column<Schedule>[] = [
   {
     key: "kind",
     title: text.kind,
-    width: "10rem",
+    width: "8rem",
     hideBelow: "laptop",
     cell: ({ kind }) => <span title={kind}>{kind}</span>,
   },
   {
     key: "runs",
     title: text.lastRuns,
-    width: "11rem",
+    width: "10rem",
     hideBelow: "tablet",
     cell: ({ name }) => <RunStrip name={name} />,
   },

@@ -61,6 +61,6 @@ async def test_a_page_on_a_slow_line_shows_that_it_loads(visit: Callable[..., An
     await window.page.get_by_role("link", name="Schedules").click()
     loading = window.page.locator("main").get_by_role("status").filter(has_text="Loading")
     await window.sees(loading)
-    await window.is_accessible()
     await window.sees(window.page.get_by_role("link", name="nightly"))
     await window.misses(loading)
+    await window.is_accessible()

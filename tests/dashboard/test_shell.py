@@ -140,3 +140,11 @@ async def test_the_palette_finds_lanes_and_gives_orders(visit: Callable[..., Any
     await window.sees(window.page.get_by_role("option", name="Resume lane reports"))
     await window.page.get_by_role("option", name="reports Lanes").click()
     await window.sees(window.page.get_by_role("heading", level=1, name="Lane reports"))
+
+
+async def test_an_address_without_a_page_says_so(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.open("/jibs", "There is no such page")
+    await window.is_accessible()
+    await window.page.locator("main").get_by_role("link", name="Overview").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Overview"))

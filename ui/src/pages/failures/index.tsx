@@ -162,7 +162,7 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
   {
     key: "last",
     title: text.column.last,
-    width: "5.5rem",
+    width: "6.5rem",
     align: "end",
     hideBelow: "phone",
     cell: (group) => <Instant at={group.last_seen} />,

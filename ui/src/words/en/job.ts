@@ -75,7 +75,7 @@ export const job = {
   },
   error: {
     title: "Error",
-    collected: (count: number) => `${count} errors collected`,
+    collected: (count: number) => (count === 1 ? "1 error collected" : `${count} errors collected`),
     traceback: "Traceback",
     folded: (count: number) => (count === 1 ? "1 frame of a library" : `${count} frames of libraries`),
     raw: "As it was written",

@@ -231,7 +231,7 @@ async def test_five_hundred_failures_of_one_kind(visit: Callable[..., Any], host
     await eventually(counted(window, "state = 'failed'", 500))
     trial = Trial(window, "500 failures")
     await trial.begin()
-    line = concern(window, "send_mail: 500 failed, 100 % of its ends")
+    line = concern(window, "send_mail: 500 failed, 100 % of its finished jobs")
     await window.sees(line)
     await trial.knows(window.text("mail.example refused the connection"))
     away.unlink()  # the mail server is back

@@ -21,7 +21,8 @@ class RefusedSource {
 
 const told: string[] = [];
 const nothing = () => undefined;
-const begin = () => connect(["jobs"], { onMessage: nothing, onStatus: (status) => told.push(status), onReturn: nothing });
+const begin = () =>
+  connect(["jobs"], { onMessage: nothing, onStatus: (status) => told.push(status), onReturn: nothing });
 const newest = () => RefusedSource.opened.at(-1);
 
 beforeEach(() => {

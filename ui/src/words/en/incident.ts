@@ -1,7 +1,6 @@
 export const incident = {
   title: "Incident",
-  about:
-    "What happened in a period, and what had changed before. A link to this page shows others the same period.",
+  about: "What happened in a period, and what had changed before. A link to this page shows others the same period.",
   from: "From",
   to: "To",
   last: (window: string) => `Last ${window}`,

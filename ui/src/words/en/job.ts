@@ -201,7 +201,8 @@ export const job = {
     runIn: "Start in",
     runInHint: "Such as 10m or 2h; empty: as it is.",
     badJson: "This is not a JSON object",
-    conflict: "Someone else changed it in the meantime. Your text is kept: compare it with the job as it is now, and save again.",
+    conflict:
+      "Someone else changed it in the meantime. Your text is kept: compare it with the job as it is now, and save again.",
     current: "As it is now",
     save: "Save",
   },

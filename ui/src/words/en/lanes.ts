@@ -26,8 +26,7 @@ export const lanes = {
   pause: "Pause",
   resume: "Resume",
   pauseTitle: (name: string) => `Pause lane ${name}?`,
-  pauseText: (running: string) =>
-    `Nothing more starts in this lane; its ${running} running jobs go on to their end.`,
+  pauseText: (running: string) => `Nothing more starts in this lane; its ${running} running jobs go on to their end.`,
   resumeTitle: (name: string) => `Resume lane ${name}?`,
   resumeText: (due: string) => `${due} due jobs may start at once.`,
   done: { pause: "The lane starts no more jobs", resume: "The lane starts jobs again" },

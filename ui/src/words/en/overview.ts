@@ -50,7 +50,8 @@ export const overview = {
   emptyLaneWhy: "Start a worker for it.",
   slowLane: (name: string, span: string) => `Lane ${name}: the oldest due job has waited ${span}`,
   slowLaneWhy: "Long jobs may take all slots, or too few workers serve it.",
-  failingKind: (kind: string, failed: string, share: string) => `${kind}: ${failed} failed, ${share} of its finished jobs`,
+  failingKind: (kind: string, failed: string, share: string) =>
+    `${kind}: ${failed} failed, ${share} of its finished jobs`,
   longRunning: (kind: string, span: string) => `${kind} has been running for ${span}`,
   longRunningWhy: "Open it to see its progress, or cancel it.",
   skipped: (name: string) => `Schedule ${name} skipped its last run time`,

@@ -44,7 +44,8 @@ export const schedules = {
   resumeText: "It enqueues jobs again from its next run time on.",
   reset: "Reset to the declared settings",
   resetTitle: (name: string) => `Reset ${name} to the declared settings?`,
-  resetText: "Changes made here are dropped. The declared settings apply from the next start of a worker with the code.",
+  resetText:
+    "Changes made here are dropped. The declared settings apply from the next start of a worker with the code.",
   done: { pause: "Paused", resume: "Resumed", reset: "Reset to the declared settings" },
   remove: "Delete",
   removeTitle: (name: string) => `Delete schedule ${name}?`,

@@ -109,8 +109,7 @@ export const system = {
   tokenOrders: (name: string) => `Orders for token ${name}`,
   rotate: "Rotate",
   rotateTitle: (name: string) => `Rotate token ${name}?`,
-  rotateText:
-    "It gets a new secret. The old one stays valid for a while, so that programs can be switched one by one.",
+  rotateText: "It gets a new secret. The old one stays valid for a while, so that programs can be switched one by one.",
   overlap: "The old secret stays valid for",
   revoke: "Revoke",
   revokeTitle: (name: string) => `Revoke token ${name}?`,

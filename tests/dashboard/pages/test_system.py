@@ -62,7 +62,7 @@ async def test_the_audit_is_filtered_in_the_address_and_its_seals_checked(visit:
     assert await window.text("lane:back").count() == 0
     await window.is_accessible()
     await window.button("Check the seals").click()
-    await window.sees(window.text("The chain of seals is whole"))
+    await window.sees(window.text("The chain of seals is intact"))
 
 
 async def test_a_person_sees_own_permissions_and_what_is_missing(visit: Callable[..., Any]) -> None:

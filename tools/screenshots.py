@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,10 +28,11 @@ from bench.dashboard.free_port import free_port
 from playwright.async_api import TimeoutError, async_playwright  # noqa: A004 - of pages, not of calls
 
 from bench import server as servers
+from rowlock import Rowlock
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from playwright.async_api import Browser, Page
 
@@ -41,9 +43,12 @@ PHONE: Final = {"width": 360, "height": 740}
 QUALITY: Final = 62
 HISTORY: Final = 24_000
 """Jobs of the last day."""
-PATIENCE: Final = 120.0
+PATIENCE: Final = 240.0
 WAIT: Final = 20_000
 """Milliseconds that a page may take."""
+INSTANCE: Final = ("production", "green")
+"""Name and colour in the top bar, as ROWLOCK_INSTANCE and ROWLOCK_INSTANCE_COLOUR give them."""
+LOCK: Final = ("stocktaking", "leeds")
 AS_ON: Final = (
     "import socket, sys; host = sys.argv.pop(1); socket.gethostname = lambda: host; "
     "from rowlock.cli import main; sys.argv[0] = 'rowlock'; main()"
@@ -61,13 +66,26 @@ TIDY: Final = """(found) => {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One page. waits: the text that shows that it is complete; clicks: what is pressed then; keys: typed then."""
+    """One page. waits: the text that shows that it is complete; clicks: what is pressed then; keys: typed then.
+
+    read_only: on the server that refuses every change.
+    """
 
     name: str
     path: str
     waits: str = ""
     clicks: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """The server, one that refuses every change, and their database."""
+
+    usual: str
+    read_only: str
+    database: str
 
 
 def shots(found: dict[str, str]) -> list[Shot]:
@@ -81,6 +99,9 @@ def shots(found: dict[str, str]) -> list[Shot]:
         Shot("job-waiting", f"/jobs/{found['pending']}", "Why is it not running?"),
         Shot("job-attempts", f"/jobs/{found['failed']}?section=attempts", "Run 1"),
         Shot("job-log", f"/jobs/{found['running']}?section=log", "begins"),
+        Shot("job-items", f"/jobs/{found['items']}?section=items", "failed"),
+        Shot("job-audit", f"/jobs/{found['approved']}?section=audit", "the parcel came back"),
+        Shot("job-related", f"/jobs/{found['step']}?section=related", "It waited for"),
         Shot("new-job", "/jobs/new?kind=shop.refund", "reason"),
         Shot("approvals", "/approvals", "shop.refund"),
         Shot("failures", "/failures", "TimeoutError"),
@@ -88,6 +109,7 @@ def shots(found: dict[str, str]) -> list[Shot]:
         Shot("workflows", "/workflows", "sales of day"),
         Shot("workflow", f"/workflows/{found['workflow']}", "total"),
         Shot("workflow-times", f"/workflows/{found['workflow']}?view=gantt", "total"),
+        Shot("workflow-steps", f"/workflows/{found['workflow']}?view=table", "total"),
         Shot("schedules", "/schedules", "tidy at night"),
         Shot("schedule", "/schedules/tidy%20every%20minute", "Next runs"),
         Shot("lanes", "/lanes", "reports"),
@@ -95,11 +117,18 @@ def shots(found: dict[str, str]) -> list[Shot]:
         Shot("workers", "/workers", "shop-2"),
         Shot("limits", "/limits", "printer"),
         Shot("limits-rates", "/limits?tab=rates", "mail"),
+        Shot("limits-locks", "/limits?tab=locks", LOCK[0]),
         Shot("incident", "/incident", "Failures"),
         Shot("system", "/system", "Upkeep"),
         Shot("system-database", "/system?tab=database", "job_attempts"),
         Shot("system-tokens", "/system?tab=tokens", "deploy pipeline"),
+        Shot("system-roles", "/system?tab=roles", "operator"),
+        Shot("system-webhooks", "/system?tab=webhooks", "orders.shop.example"),
+        Shot("system-permissions", "/system?tab=permissions", "jobs:approve"),
         Shot("system-audit", "/system?tab=audit", "lane.set"),
+        Shot("not-found", "/jibs", "There is no such page"),
+        Shot("empty", "/jobs?q=kind:shop.gift_cards%20state:failed", "No job matches"),
+        Shot("read-only", "/lanes", "This server is read-only", read_only=True),
         Shot("palette", "/lanes", "reports", keys=("Control+k", "f", "a", "i")),
         Shot("keyboard", "/lanes", "reports", keys=("?",)),
     ]
@@ -147,6 +176,11 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
         "/views",
         {"name": "receipts that failed", "query": "kind:shop.send_receipt state:failed", "shared": True},
     )
+    await order(
+        "POST",
+        "/webhooks",
+        {"url": "https://orders.shop.example/hooks", "states": ["expired"], "description": "the order system"},
+    )
     await order("PATCH", "/admin/workers/lanes/reports", {"slots": 3})
     await order("POST", "/schedules/tidy%20at%20night/pause")
     causes = await until_there(client, "/failures", 3)
@@ -157,7 +191,11 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
     failed = await until_there(client, "/jobs", q="state:failed kind:shop.sync_stock created:>10m", sort="newest")
     flows = await until_there(client, "/workflows", 1)
     stock = next(cause for cause in causes if cause["kind"] == "shop.sync_stock")
+    steps = (await client.get(f"/workflows/{flows[0]['id']}")).json()["nodes"]
     return {
+        "items": await _job_with_items(client),
+        "approved": waiting[-1]["id"],
+        "step": next(step["job_id"] for step in steps if step["name"] == "total"),
         "failed": failed[0]["id"],
         "pending": waiting[0]["id"],
         "workflow": flows[0]["id"],
@@ -165,15 +203,16 @@ async def orders(client: httpx.AsyncClient) -> dict[str, str]:
     }
 
 
-async def pictures(browser: Browser, url: str, found: dict[str, str], asked: argparse.Namespace) -> None:
+async def pictures(browser: Browser, urls: Urls, found: dict[str, str], asked: argparse.Namespace) -> None:
     """Every page three times."""
+    url = urls.usual
     async with httpx.AsyncClient(
         base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {asked.token}"}
     ) as client:
         for name, viewport, theme in (
+            ("phone", PHONE, "light"),
             ("light", DESKTOP, "light"),
             ("dark", DESKTOP, "dark"),
-            ("phone", PHONE, "light"),
         ):
             context = await browser.new_context(
                 viewport=viewport, color_scheme=theme, reduced_motion="reduce", locale="en-GB"
@@ -191,8 +230,19 @@ async def pictures(browser: Browser, url: str, found: dict[str, str], asked: arg
                 # Asked anew each time: reports end within half a minute.
                 running = await _running_report(client) if "job-" in name_of_shot else ""
                 (shot,) = [each for each in shots(found | {"running": running}) if each.name == name_of_shot]
-                await _take(page, url, shot, asked.out / name, asked)
+                await _take(page, urls.read_only if shot.read_only else url, shot, asked.out / name, asked)
             await context.close()
+
+
+async def _job_with_items(client: httpx.AsyncClient) -> str:
+    """A job that has run with items; those of the history have none."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        for job in await until_there(client, "/jobs", q="kind:shop.resize_images", sort="newest"):
+            if job["state"] == "completed_with_errors" and (job["progress"] or {}).get("items"):
+                return str(job["id"])
+        await asyncio.sleep(0.5)
+    raise SystemExit(f"no job with items after {PATIENCE:.0f} s")
 
 
 async def _running_report(client: httpx.AsyncClient) -> str:
@@ -225,17 +275,34 @@ async def _take(page: Page, url: str, shot: Shot, folder: Path, asked: argparse.
         await page.screenshot(path=asked.look / folder.name / f"{shot.name}.png", full_page=True)
 
 
-async def drive(url: str, asked: argparse.Namespace) -> None:
+@contextlib.asynccontextmanager
+async def held_lock(database_url: str) -> AsyncIterator[None]:
+    """A lock with a holder and one that waits, both outside of jobs, until the block ends."""
+    socket.gethostname = lambda: "shop-1"  # its holder is named in the pictures
+    async with Rowlock(database_url) as one, Rowlock(database_url) as other, one.lock(*LOCK):
+
+        async def wait() -> None:
+            async with other.lock(*LOCK):
+                pass
+
+        waiting = asyncio.create_task(wait())
+        yield
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def drive(urls: Urls, asked: argparse.Namespace) -> None:
     """Wait for the demo, give the orders, take the pictures."""
+    url = urls.usual
     async with httpx.AsyncClient(
         base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {asked.token}"}, timeout=30
     ) as client:
         found = await orders(client)
-    async with async_playwright() as playwright:
+    async with async_playwright() as playwright, held_lock(urls.database):
         browser = await playwright.chromium.launch(
             executable_path=asked.chromium, args=["--no-sandbox", "--hide-scrollbars"]
         )
-        await pictures(browser, url, found, asked)
+        await pictures(browser, urls, found, asked)
         await browser.close()
 
 
@@ -248,7 +315,7 @@ def main() -> None:
     options.add_argument("--chromium", default=os.environ.get("ROWLOCK_TEST_CHROMIUM", "/usr/bin/chromium"))
     asked = options.parse_args()
     asked.missed = []
-    port = free_port()
+    port, port_of_reader = free_port(), free_port()
     with servers.postgres(name="screenshots") as server:
         asyncio.run(migrate.upgrade(server.url, "rowlock"))
         with psycopg.connect(server.url, autocommit=True) as connection:
@@ -257,8 +324,10 @@ def main() -> None:
             "ROWLOCK_DATABASE_URL": server.url,
             "ROWLOCK_APP_VERSION": "2.4.0",
             "ROWLOCK_APP": "bench.dashboard.shop:app",
+            "ROWLOCK_INSTANCE": INSTANCE[0],
+            "ROWLOCK_INSTANCE_COLOUR": INSTANCE[1],
         }
-        asked.token = token_of("mira")
+        asked.token = token_of("operations")
         with (
             running(
                 "shop-1",
@@ -275,8 +344,10 @@ def main() -> None:
             running("shop-2", "worker"),
             running("shop-2", "worker", "--lanes", "reports=2"),
             running("shop-1", "serve", "--port", str(port), "--auth", "tokens"),
+            running("shop-1", "serve", "--port", str(port_of_reader), "--auth", "tokens", "--read-only"),
         ):
-            asyncio.run(drive(f"http://127.0.0.1:{port}", asked))
+            urls = Urls(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port_of_reader}", server.url)
+            asyncio.run(drive(urls, asked))
     if asked.missed:
         raise SystemExit("\n".join(asked.missed))
 

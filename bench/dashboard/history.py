@@ -20,13 +20,16 @@ _SERIES: Final = 10_000
 _KINDS_TABLE: Final = """
 CREATE TEMPORARY TABLE kinds_of_history (
   pick bigint PRIMARY KEY, kind text, lane text, priority smallint, run double precision, fails double precision,
-  error text, message text, frame text)
+  error text, message text, frame text, traceback text, submitter text)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class KindOfHistory:
-    """Jobs of one kind. weight: how many beside the others; run: seconds on average; fails: share that failed."""
+    """Jobs of one kind. weight: how many beside the others; run: seconds on average; fails: share that failed.
+
+    file, line, function, source: where it raises its error; submitter: the program that enqueues it.
+    """
 
     kind: str
     lane: str
@@ -35,18 +38,88 @@ class KindOfHistory:
     fails: float
     error: str = "TimeoutError"
     message: str = "no answer within ? s"
-    frame: str = "tasks.py:17"
+    file: str = "shop/tasks.py"
+    line: int = 17
+    function: str = "work"
+    source: str = "return await done()"
     priority: int = 0
+    submitter: str | None = "web"
+
+    @property
+    def frame(self) -> str:
+        """As Rowlock names the innermost function of the application."""
+        return f"{self.file}:{self.function}"
+
+    @property
+    def traceback(self) -> str:
+        """Its traceback without the last line, which is the error's."""
+        handler = self.kind.rpartition(".")[2]
+        return (
+            "Traceback (most recent call last):\n"
+            f'  File "/srv/shop/tasks.py", line {self.line + 24}, in {handler}\n'
+            f"    await {self.function}(order)\n"
+            f'  File "/srv/{self.file}", line {self.line}, in {self.function}\n'
+            f"    {self.source}\n"
+        )
 
 
 SHOP: Final = (
     KindOfHistory(
-        "shop.send_receipt", "shop", 10, 0.4, 0.004, "ConnectionError", "mail server closed the connection after ? s"
+        "shop.send_receipt",
+        "shop",
+        10,
+        0.4,
+        0.004,
+        "ConnectionError",
+        "mail server closed the connection after ? s",
+        file="shop/mail.py",
+        line=58,
+        function="deliver",
+        source='raise ConnectionError(f"mail server closed the connection after {waited} s")',
+        submitter="checkout",
     ),
-    KindOfHistory("shop.sync_stock", "shop", 4, 0.6, 0.02, message="warehouse leeds did not answer within ? s"),
-    KindOfHistory("shop.resize_images", "shop", 3, 1.4, 0.006, "ValueError", "picture ?-1600.png is truncated"),
-    KindOfHistory("shop.monthly_report", "reports", 1, 22.0, 0.01, "MemoryError", "no room for ? pages", priority=-5),
-    KindOfHistory("shop.tidy", "shop", 1, 0.3, 0.0),
+    KindOfHistory(
+        "shop.sync_stock",
+        "shop",
+        4,
+        0.6,
+        0.02,
+        message="warehouse leeds did not answer within ? s",
+        file="shop/warehouse.py",
+        line=31,
+        function="ask_for_stock",
+        source='raise TimeoutError(f"warehouse {name} did not answer within {patience} s")',
+        submitter="warehouse",
+    ),
+    KindOfHistory(
+        "shop.resize_images",
+        "shop",
+        3,
+        1.4,
+        0.006,
+        "ValueError",
+        "picture ?-1600.png is truncated",
+        file="shop/pictures.py",
+        line=77,
+        function="read_pixels",
+        source='raise ValueError(f"picture {name} is truncated")',
+    ),
+    KindOfHistory(
+        "shop.monthly_report",
+        "reports",
+        1,
+        22.0,
+        0.01,
+        "MemoryError",
+        "no room for ? pages",
+        file="shop/reports.py",
+        line=112,
+        function="lay_out",
+        source='raise MemoryError(f"no room for {pages} pages")',
+        priority=-5,
+        submitter="accounts",
+    ),
+    KindOfHistory("shop.tidy", "shop", 1, 0.3, 0.0, submitter=None),
 )
 """The kinds of `rowlock demo --serve`."""
 
@@ -55,7 +128,7 @@ def large_shop(kinds: int = 40, lanes: int = 8) -> tuple[KindOfHistory, ...]:
     """Many kinds in several lanes, for a large history."""
     return tuple(
         KindOfHistory(
-            f"shop.task_{n:02}", f"lane_{n % lanes}", 1 + 40 // (n + 1), 0.2 + n % 5, 0.001 * (n % 7), frame=f"t.py:{n}"
+            f"shop.task_{n:02}", f"lane_{n % lanes}", 1 + 40 // (n + 1), 0.2 + n % 5, 0.001 * (n % 7), function=f"f{n}"
         )
         for n in range(kinds)
     )
@@ -78,9 +151,8 @@ def fill(
     rows = [kind for kind in kinds for _ in range(kind.weight)]
     with connection.cursor() as cursor, cursor.copy("COPY kinds_of_history FROM STDIN") as copy:
         for pick, each in enumerate(rows):
-            copy.write_row(
-                (pick, each.kind, each.lane, each.priority, each.run, each.fails, each.error, each.message, each.frame)
-            )
+            told = (each.error, each.message, each.frame, each.traceback, each.submitter)
+            copy.write_row((pick, each.kind, each.lane, each.priority, each.run, each.fails, *told))
     connection.execute("ANALYZE kinds_of_history")
     for first in range(1, jobs + 1, _BATCH):
         size = {"total": jobs, "first": first, "last": min(first + _BATCH - 1, jobs), "hours": hours}

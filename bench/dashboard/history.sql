@@ -1,6 +1,6 @@
 -- Jobs that have ended, as a shop would have had them, written without running them. Needs the table `kinds_of_history`
 -- of history.py: kind, lane, priority, pick (several rows per kind: its weight), run (mean seconds), fails (share),
--- error (type), message, frame. Everything is computed from the number of a row, so two fills are alike.
+-- error (type), message, frame, traceback, submitter. Everything is computed from the number of a row, so two fills are alike.
 
 -- name: finished
 -- Ends lie in the last :hours hours, more by day than by night. chance(n): one of several even numbers from 0 to 1 of a row.
@@ -21,13 +21,12 @@ told AS (
 INSERT INTO {schema}.jobs (kind, state, priority, attempt, max_attempts, fence, seq, lane, tenant, submitted_by, args, created_at, run_after,
                            claimed_at, claimed_by, finished_at, errors)
 SELECT t.kind, t.state, t.priority, (t.state <> 'expired')::integer, 1, 2, 2, t.lane,
-       CASE WHEN t.tenant_number > 2 THEN 'shop-' || t.tenant_number END, 'checkout', jsonb_build_object('order', t.g),
+       CASE WHEN t.tenant_number > 2 THEN 'shop-' || t.tenant_number END, t.submitter, jsonb_build_object('order', t.g),
        t.ended - make_interval(secs => t.ran + t.waited), t.ended - make_interval(secs => t.ran + t.waited),
        CASE WHEN t.state <> 'expired' THEN t.ended - make_interval(secs => t.ran) END, 0, t.ended,
        CASE t.state
          WHEN 'failed' THEN jsonb_build_object('type', t.error, 'reason', 'attempts exhausted', 'message', replace(t.message, '?', (t.g % 90)::text),
-           'frame', t.frame, 'traceback', concat('Traceback (most recent call last):', E'\n  File "/srv/shop/', t.frame, E'\n    …\n', t.error,
-           ': ', replace(t.message, '?', (t.g % 90)::text)))
+           'frame', t.frame, 'traceback', concat(t.traceback, t.error, ': ', replace(t.message, '?', (t.g % 90)::text)))
          WHEN 'completed_with_errors' THEN '{"reason": "items failed", "items_failed": 1, "errors": ["1600: ValueError: picture is truncated"]}' END
 FROM told t ORDER BY t.g
 

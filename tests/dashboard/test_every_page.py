@@ -63,8 +63,8 @@ HARMLESS: Final = frozenset(
         "skipped",
         "Compare",
     }
-    | {"Open the job", "Open", "Muted", "Last seen", "Most", "Newest cause", "Own frames", "As it was written"}
-    | {"Graph", "Times", "Steps", "Closer", "Further away", "Fit the whole graph", "Gates", "Rates", "Locks"}
+    | {"Open the job", "Open", "Muted", "Last seen", "Most frequent", "Newest cause", "Own frames", "As it was written"}
+    | {"Graph", "Times", "Steps", "Zoom in", "Zoom out", "Fit the whole graph", "Gates", "Rates", "Locks"}
     | {
         "Health",
         "Database",

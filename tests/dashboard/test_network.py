@@ -51,3 +51,16 @@ async def test_an_order_that_finds_no_server_says_so_and_keeps_what_was_written(
     await window.page.context.set_offline(False)
     await window.button("Cancel the job").click()
     await window.sees(window.page.locator("h1").get_by_text("cancelled"))
+
+
+async def test_a_page_on_a_slow_line_shows_that_it_loads(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.rest.app.schedules.create("nightly", "greet", every="1h", args={"name": "Ada"})
+    await window.open("/lanes", "Lanes")
+    await slow_down(window, milliseconds=2500, kilobytes=50)
+    await window.page.get_by_role("link", name="Schedules").click()
+    loading = window.page.locator("main").get_by_role("status").filter(has_text="Loading")
+    await window.sees(loading)
+    await window.sees(window.page.get_by_role("link", name="nightly"))
+    await window.misses(loading)
+    await window.is_accessible()

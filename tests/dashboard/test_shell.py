@@ -93,3 +93,58 @@ async def test_the_page_reconnects_after_a_restart_of_the_server(visit: Callable
     with running(window.rest.api, port=port):
         await window.sees(window.page.get_by_role("button", name="Live"))
         await window.misses(window.text("The server does not answer"))
+
+
+async def test_a_page_that_stops_working_leaves_the_others(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.page.route("**/api/v1/admin/workers/lanes", lambda route: route.fulfill(json={"items": None}))
+    await window.page.goto(f"{window.url}/lanes")
+    alert = window.page.get_by_role("alert")
+    await window.sees(alert.get_by_text("This page stopped working"))
+    window.faults.clear()  # the mistake that the test made
+    await window.is_accessible()
+    await window.page.get_by_role("link", name="Schedules").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Schedules"))
+    await window.misses(alert)
+
+
+async def test_a_page_of_an_older_build_asks_for_a_reload(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.open("/lanes", "Lanes")
+    await window.page.route("**/assets/schedules-*.js", lambda route: route.fulfill(status=404))
+    await window.page.get_by_role("link", name="Schedules").click()
+    await window.sees(window.text("A newer version of the dashboard is installed"))
+    await window.page.unroute("**/assets/schedules-*.js")
+    await window.button("Reload").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Schedules"))
+
+
+async def test_the_palette_finds_lanes_and_gives_orders(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.rest.store.lane("reports", kinds=["walk"])
+    await window.open("/schedules", "Schedules")
+    await window.page.keyboard.press("Control+k")
+    await window.page.keyboard.type("pause rep")
+    await window.sees(window.page.get_by_role("option", name="Pause lane reports"))
+    await window.page.keyboard.press("Enter")
+    await window.sees(window.page.get_by_role("heading", name="Pause lane reports?"))
+    await window.is_accessible()
+    await window.button("Pause").click()
+    await window.sees(window.text("The lane starts no more jobs"))
+    assert await window.rest.store.value("SELECT enabled FROM {s}.lanes WHERE name = 'reports'") is False
+    await window.page.keyboard.press("Control+k")
+    await window.page.keyboard.type("fai")
+    await window.sees(window.page.get_by_role("option", name="Retry all failed jobs"))
+    await window.page.keyboard.press("Control+a")
+    await window.page.keyboard.type("reports")
+    await window.sees(window.page.get_by_role("option", name="Resume lane reports"))
+    await window.page.get_by_role("option", name="reports Lanes").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Lane reports"))
+
+
+async def test_an_address_without_a_page_says_so(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    await window.open("/jibs", "There is no such page")
+    await window.is_accessible()
+    await window.page.locator("main").get_by_role("link", name="Overview").click()
+    await window.sees(window.page.get_by_role("heading", level=1, name="Overview"))

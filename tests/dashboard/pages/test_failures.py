@@ -74,3 +74,14 @@ async def test_a_cause_leads_to_its_jobs_and_a_reader_gets_no_orders(
     assert await window.button("Mute").count() == 0
     await window.page.get_by_role("link", name="Show its jobs").click()
     await window.sees(window.text("2 found"))
+
+
+async def test_causes_that_read_alike_differ_by_where_they_were_raised(
+    visit: Callable[..., Any], worker: Callable[..., Any]
+) -> None:
+    window: Visit = await visit()
+    await worker()
+    await failed(window, 1)
+    await window.open("/failures", "Failures")
+    await window.sees(window.page.get_by_text("conftest.py:explode").locator("visible=true"))
+    await window.is_accessible()

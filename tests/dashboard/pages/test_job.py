@@ -43,7 +43,7 @@ async def test_a_waiting_job_says_why_and_takes_orders(visit: Callable[..., Any]
     window: Visit = await visit("boss")
     job = await window.rest.submit("pay", args={"amount": 250})
     await window.open(f"/jobs/{job['id']}", "pay")
-    await window.sees(window.text("It awaits approval"))
+    await window.sees(window.text("It has been awaiting approval"))
     await window.sees(window.text("250"))
     await window.is_accessible()
     await order(window, "Approve", "Approve it", note="checked with Ada")
@@ -156,7 +156,7 @@ async def test_a_waiting_job_is_edited_and_a_conflict_shows_both(visit: Callable
         )
         assert changed.status_code == 200, changed.text
     await window.button("Save").click()
-    await window.sees(window.text("It was changed meanwhile"))
+    await window.sees(window.text("Someone else changed it in the meantime"))
     await window.sees(window.page.get_by_role("table", name="Edit the job").get_by_text("priority"))
     await window.button("Save").click()
     await window.misses(window.page.get_by_role("dialog"))
@@ -241,7 +241,7 @@ async def test_a_reader_and_a_read_only_server_offer_no_orders(visit: Callable[.
     shown: Visit = await visit(read_only=True)
     for window in (reader, shown):
         await window.open(f"/jobs/{job['id']}", "pay")
-        await window.sees(window.text("It awaits approval"))
+        await window.sees(window.text("It has been awaiting approval"))
         for name in ("Approve", "Reject", "Cancel", "Edit"):
             assert await window.button(name).count() == 0
         assert await window.page.get_by_role("tab", name="Audit").count() == (window is shown)
@@ -258,7 +258,7 @@ async def test_the_page_fits_a_phone(visit: Callable[..., Any]) -> None:
     window: Visit = await visit(phone=True)
     job = await window.rest.submit("pay", args={"amount": 250})
     await window.open(f"/jobs/{job['id']}", "pay")
-    await window.sees(window.text("It awaits approval"))
+    await window.sees(window.text("It has been awaiting approval"))
     await window.fits()
     await window.is_accessible()
 
@@ -300,3 +300,34 @@ async def test_the_log_of_a_running_job_goes_on_by_itself(visit: Callable[..., A
         await window.sees(lines.get_by_text("the first line"))
         go_on.set()
         await window.sees(lines.get_by_text("the second line"))
+
+
+async def test_a_carriers_id_of_its_message_is_among_the_facts(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    job = await window.rest.submit(run_in="1h")
+    await window.rest.store.execute(
+        "INSERT INTO {s}.job_deliveries (job_id, fence, carrier, backend_job_id, again_at)"
+        " SELECT id, fence, 'arq', 'arq:1f9c', now() + interval '1 h' FROM {s}.jobs"
+    )
+    await window.open(f"/jobs/{job['id']}", "greet")
+    facts = window.page.get_by_role("region", name="Facts")
+    await window.sees(facts.get_by_text("arq:1f9c"))
+    await window.sees(facts.get_by_text("Carrier's id"))
+    await window.open("/jobs?q=backend:arq:1f9c", "Jobs")
+    await window.sees(window.page.get_by_role("link", name=job["id"]))
+
+
+async def test_a_job_that_awaits_approval_shows_local_times_and_no_command(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    job = await window.rest.submit("pay", args={"amount": 250})
+    await window.open(f"/jobs/{job['id']}", "pay")
+    why = window.page.get_by_role("region", name="Why is it not running?")
+    await window.sees(why.get_by_text("It has been awaiting approval since"))
+    text = await why.inner_text()
+    assert "UTC" not in text, text
+    assert "rowlock jobs approve" not in text, text
+    # It was not put off, so there is no moment before which it must not run.
+    assert await window.page.get_by_text("Not before", exact=True).count() == 0
+    later = await window.rest.submit(run_in="1h")
+    await window.open(f"/jobs/{later['id']}", "greet")
+    await window.sees(window.page.get_by_text("Not before", exact=True))

@@ -103,8 +103,8 @@ async def test_all_that_match_get_an_order_also_those_not_loaded(visit: Callable
     await window.open("/jobs?q=kind:greet")
     await window.sees(window.text("251 found"))
     assert await shown(window) < 100  # drawn only near the window
-    await window.page.get_by_label("Select all that are loaded").check()
-    await window.button("Select all 251 that match").click()
+    await window.page.get_by_label("Select all loaded jobs").check()
+    await window.button("Select all 251 matching jobs").click()
     await window.button("Priority").click()
     await window.page.get_by_label("New priority").fill("7")
     await window.button("Priority").click()
@@ -283,7 +283,7 @@ async def test_a_phone_shows_behind_a_button_why_a_job_waits(visit: Callable[...
     held = await window.rest.submit("pay", args={"amount": 5})
     await window.open("/jobs", "Jobs")
     await window.page.get_by_role("button", name=f"Why {held['id']} waits").click()
-    await window.sees(window.page.get_by_role("dialog").get_by_text("It awaits approval"))
+    await window.sees(window.page.get_by_role("dialog").get_by_text("It has been awaiting approval"))
     await window.fits()
     await window.is_accessible()
 
@@ -294,10 +294,24 @@ async def test_a_shared_view_is_there_for_others(visit: Callable[..., Any]) -> N
     await window.open("/jobs?q=state:queued")
     await window.button("Views").click()
     await window.page.get_by_label("Name").fill("waiting ones")
-    await window.page.get_by_label("Everybody may use it").check()
+    await window.page.get_by_label("Everyone may use it").check()
     await window.button("Save").click()
     await window.sees(window.page.get_by_role("button", name="waiting ones state:queued"))
     other: Visit = await visit("boss")
     await other.open("/jobs", "Jobs")
     await other.button("Views").click()
     await other.sees(other.page.get_by_role("button", name="waiting ones state:queued"))
+
+
+async def test_a_selection_offers_only_orders_that_a_selected_job_can_take(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    (queued,) = await enqueued(window, 1)
+    (pending,) = await enqueued(window, 1, kind="pay", args={"amount": 5})
+    await window.open("/jobs", "Jobs")
+    bar = window.page.get_by_role("region", name="Orders for the selected jobs").get_by_role("button")
+    await window.page.get_by_label(f"Select {queued}").check()
+    await window.sees(window.text("1 selected"))
+    assert await bar.all_inner_texts() == ["Priority", "Cancel", "Clear the selection"]
+    await window.page.get_by_label(f"Select {pending}").check()
+    await window.sees(window.text("2 selected"))
+    assert await bar.all_inner_texts() == ["Approve", "Reject", "Priority", "Cancel", "Clear the selection"]

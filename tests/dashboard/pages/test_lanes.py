@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import until_cancelled
 
 from rowlock.model.access import Permission, Principal
 
@@ -71,11 +72,11 @@ async def test_an_edit_that_meets_another_shows_both_side_by_side(visit: Callabl
     async with window.rest.client("boss") as boss:
         await boss.patch("/admin/workers/lanes/front", json={"slots": 3, "max_total": 11}, headers={"If-Match": "*"})
     await window.button("Save").click()
-    await window.sees(window.page.get_by_role("heading", name="It was changed meanwhile"))
+    await window.sees(window.page.get_by_role("heading", name="Someone else changed it in the meantime"))
     row = window.page.get_by_role("row", name="Slots per worker process 5 3")
     await window.sees(row)
     await window.is_accessible()
-    await window.button("Save mine over it").click()
+    await window.button("Keep mine").click()
     await window.sees(window.text("Lane front was changed"))
     merged = await lane(window)
     assert (merged["slots"], merged["max_total"]) == (5, 11)
@@ -122,3 +123,25 @@ async def test_slots_by_worker_and_the_history_of_edits(visit: Callable[..., Any
     await history.get_by_text("change").first.click()
     await window.sees(history.locator("ins").get_by_text("4", exact=True))
     await window.is_accessible()
+
+
+async def test_a_lane_tells_one_load(visit: Callable[..., Any]) -> None:
+    window: Visit = await visit()
+    app = window.rest.app
+
+    @app.job(lane="front")
+    async def stand() -> None:
+        await until_cancelled()
+
+    await create_lane(window, kinds=["stand"])
+    async with app.worker(name="here"):
+        await window.open("/lanes/front", "Lane front")
+        load = window.page.get_by_role("region", name="Load")
+        await window.sees(load.get_by_text("0 / 2"))
+        await window.sees(window.page.locator("h1").get_by_text("idle"))
+        await stand.enqueue()
+        await window.sees(window.page.get_by_role("table", name="Running jobs"))
+        # What is above comes from the same answer as the row.
+        assert await load.get_by_text("1 / 2").count() == 1
+        assert await window.page.locator("h1").get_by_text("running").count() == 1
+        assert await window.page.get_by_role("meter", name="Slots of lane front: 1 of 2 in use").count() == 1

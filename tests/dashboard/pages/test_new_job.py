@@ -41,7 +41,7 @@ async def test_a_job_is_enqueued_from_a_form(visit: Callable[..., Any], worker: 
     await window.sees(window.text("Say hello."))
     await window.is_accessible()
     await window.button("Enqueue").click()
-    await window.sees(window.text("This is needed"))
+    await window.sees(window.text("This is required"))
     await window.page.get_by_label("name", exact=True).fill("Ada")
     await window.page.get_by_label("times (optional)").fill("two")
     await window.sees(window.text("A whole number is expected"))

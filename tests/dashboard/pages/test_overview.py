@@ -21,10 +21,10 @@ async def test_the_overview_says_what_waits_and_where_to_look(visit: Callable[..
     window: Visit = await visit()
     await window.rest.submit("pay", args={"amount": 7})
     await window.open("/", "Overview")
-    await window.sees(window.text("1 wait for approval"))
+    await window.sees(window.text("1 awaiting approval"))
     await window.sees(window.text("None: nothing runs"))
     await window.is_accessible()
-    await window.page.get_by_role("link", name="1 wait for approval").click()
+    await window.page.get_by_role("link", name="1 awaiting approval").click()
     await window.sees(window.page.get_by_role("heading", level=1, name="Approvals"))
 
 

@@ -57,7 +57,7 @@ async def test_a_waiting_job_says_how_many_are_before_it(visit: Callable[..., An
     for _ in range(3):
         job = await window.rest.submit("greet", args={"name": "Ada"})
     await window.open(f"/jobs/{job['id']}", "greet")
-    await window.sees(window.text("2 jobs are before it."))
+    await window.sees(window.text("2 jobs are ahead of it."))
     await window.is_accessible()
 
 
@@ -84,7 +84,7 @@ async def test_roles_are_given_and_taken_away(visit: Callable[..., Any]) -> None
     await window.is_accessible()
     await panel.get_by_role("button", name="Take operator away from ada@example.com").click()
     await window.button("Take it away").click()
-    await window.sees(panel.get_by_text("Nobody was given it here."))
+    await window.sees(panel.get_by_text("Nobody has been granted it here."))
     assert await window.rest.app.roles.grants() == []
 
 
@@ -96,7 +96,7 @@ async def test_a_schedule_gets_a_maintenance_window_and_options(visit: Callable[
     await window.button("Add a window").click()
     await window.page.get_by_label("Hours").fill("01:00-05:00")
     await window.page.get_by_label("Days").fill("sat,sun")
-    await window.page.get_by_label("Slots inside").select_option("defer")
+    await window.page.get_by_label("Run times inside").select_option("defer")
     await window.page.get_by_label("Options of its jobs").fill('{"priority": 7}')
     await window.is_accessible()
     await window.button("Save").click()

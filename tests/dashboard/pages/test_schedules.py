@@ -91,7 +91,7 @@ async def test_a_backfill_is_previewed_before_it_enqueues(visit: Callable[..., A
     await window.page.get_by_label("From").fill("2026-11-02T00:00")
     await window.page.get_by_label("To", exact=True).fill("2026-11-05T00:00")
     await window.button("Preview").click()
-    await window.sees(window.text("3 slots would get a job"))
+    await window.sees(window.text("3 run times would get a job"))
     assert await jobs(window) == 0
     await window.is_accessible()
     await window.button("Enqueue 3 jobs").click()

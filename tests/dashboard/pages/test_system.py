@@ -21,7 +21,7 @@ async def test_health_and_database_are_shown(visit: Callable[..., Any]) -> None:
     window: Visit = await visit()
     await window.open("/system", "System")
     await window.sees(window.page.get_by_role("heading", name="Upkeep"))
-    await window.sees(window.text("checks that are well"))
+    await window.sees(window.text("checks that passed"))
     await window.is_accessible()
     await window.page.get_by_role("tab", name="Database").click()
     await window.sees(window.page.get_by_role("cell", name="job_attempts").first)
@@ -62,7 +62,7 @@ async def test_the_audit_is_filtered_in_the_address_and_its_seals_checked(visit:
     assert await window.text("lane:back").count() == 0
     await window.is_accessible()
     await window.button("Check the seals").click()
-    await window.sees(window.text("The chain of seals is whole"))
+    await window.sees(window.text("The chain of seals is intact"))
 
 
 async def test_a_person_sees_own_permissions_and_what_is_missing(visit: Callable[..., Any]) -> None:
@@ -97,7 +97,7 @@ async def test_a_role_is_given_and_taken_away(visit: Callable[..., Any]) -> None
     await window.sees(window.text("ada@shop.example has the role operator"))
     await window.button("Take operator away from ada@shop.example").click()
     await window.button("Take it away").click()
-    await window.sees(window.text("ada@shop.example has not the role operator any more"))
+    await window.sees(window.text("ada@shop.example no longer has the role operator"))
 
 
 async def test_retention_is_set_changed_and_given_back_to_the_code(visit: Callable[..., Any]) -> None:
@@ -128,9 +128,9 @@ async def test_retention_is_set_changed_and_given_back_to_the_code(visit: Callab
     await window.button("Save").click()
     await window.sees(window.page.get_by_role("table", name="Retention").get_by_text("14 d"))
     await orders.click()
-    await window.page.get_by_role("menuitem", name="Back to the code").click()
-    await window.button("Back to the code").click()
-    await window.sees(window.text("The code decides on every kind again"))
+    await window.page.get_by_role("menuitem", name="Reset to the declared settings").click()
+    await window.button("Reset to the declared settings").click()
+    await window.sees(window.text("Retention of every kind follows the code again"))
     assert await kept() == []
 
 

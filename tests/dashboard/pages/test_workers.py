@@ -31,7 +31,7 @@ async def test_a_worker_is_found_and_drained(visit: Callable[..., Any], worker: 
     await window.sees(card)
     await window.is_accessible()
     await window.page.get_by_label("Find a host").fill("nothing like it")
-    await window.sees(window.text("No worker fits the search"))
+    await window.sees(window.text("No worker matches the search"))
     await window.page.get_by_label("Find a host").fill("here")
     await window.sees(card)
     assert "q=here" in window.page.url

@@ -23,10 +23,19 @@ export function connect(topics: readonly string[], handlers: ConnectionHandlers)
   let again: ReturnType<typeof setTimeout> | undefined;
   let patience: ReturnType<typeof setTimeout> | undefined;
 
-  const lose = (status: ConnectionStatus) => {
+  /** Pages are polled from then on: another try that fails must not end that. */
+  let polling = false;
+  const wait = () => {
+    patience ??= setTimeout(() => {
+      polling = true;
+      handlers.onStatus("polling");
+    }, PATIENCE);
+  };
+
+  const lose = () => {
     broken = true;
-    handlers.onStatus(status);
-    patience ??= setTimeout(() => handlers.onStatus("polling"), PATIENCE);
+    if (!polling) handlers.onStatus("reconnecting");
+    wait();
   };
 
   const open = () => {
@@ -37,17 +46,18 @@ export function connect(topics: readonly string[], handlers: ConnectionHandlers)
     source.onopen = () => {
       clearTimeout(patience);
       patience = undefined;
+      polling = false;
       handlers.onStatus("live");
       if (broken && !lastId) handlers.onReturn();
       broken = false;
     };
     source.onerror = () => {
-      lose("reconnecting");
+      lose();
       if (source?.readyState !== EventSource.CLOSED) return;
       clearTimeout(again);
       again = setTimeout(open, NEXT_TRY);
     };
-    source.addEventListener("unavailable", () => lose("reconnecting"));
+    source.addEventListener("unavailable", lose);
     for (const event of FEED_EVENTS) {
       source.addEventListener(event, (received: MessageEvent<string>) => {
         lastId = received.lastEventId;
@@ -57,7 +67,7 @@ export function connect(topics: readonly string[], handlers: ConnectionHandlers)
   };
 
   handlers.onStatus("connecting");
-  patience = setTimeout(() => handlers.onStatus("polling"), PATIENCE);
+  wait();
   open();
   return () => {
     clearTimeout(again);

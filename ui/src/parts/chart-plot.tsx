@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { words } from "../words";
 import type { ChartProps } from "./chart";
+import { DURATION_STEPS } from "./chart-steps";
 import styles from "./chart-plot.module.css";
 
 type PlotProps = ChartProps & { format: (value: number) => string; height: number };
@@ -40,7 +41,7 @@ function timeLabels(): (seconds: number) => string {
 const roomFor = (labels: readonly string[] | null) =>
   Math.max(40, 18 + 6.2 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 
-function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }: PlotProps): uPlot.Options {
+function optionsOf(element: HTMLElement, { data, format, height, sync, onRange, durations }: PlotProps): uPlot.Options {
   const line = colourOf(element, "line");
   const faint = colourOf(element, "ink-faint");
   const font = `11px ${getComputedStyle(element).fontFamily}`;
@@ -57,7 +58,13 @@ function optionsOf(element: HTMLElement, { data, format, height, sync, onRange }
     scales: { y: { range: (_, __, max) => [0, Math.max(1e-9, max) * 1.08 || 1] } },
     axes: [
       { ...axis, space: 70, values: (_, splits) => splits.map(timeLabels()) },
-      { ...axis, size: (_, labels) => roomFor(labels), space: 34, values: (_, splits) => splits.map(format) },
+      {
+        ...axis,
+        size: (_, labels) => roomFor(labels),
+        space: 34,
+        ...(durations && { incrs: [...DURATION_STEPS] }),
+        values: (_, splits) => splits.map(format),
+      },
     ],
     series: [
       {

@@ -1,6 +1,6 @@
 import { lazy, Suspense, useState } from "react";
 import { words } from "../words";
-import { clockText, numberText } from "../words/format";
+import { clockText, durationText, numberText } from "../words/format";
 import { useNow } from "../hooks/use-now";
 import { Button } from "./button";
 import { markersIn } from "./chart-markers";
@@ -34,6 +34,8 @@ export interface ChartProps {
   data: ChartData;
   /** How a value is written at the axis and in the legend. */
   format?: (value: number) => string;
+  /** The values are seconds. */
+  durations?: boolean;
   height?: number;
   /** A stretch of time chosen by dragging, in seconds since 1970. */
   onRange?: (from: number, to: number) => void;
@@ -45,7 +47,7 @@ const Plot = lazy(() => import("./chart-plot"));
 
 /** Lines over time, drawn by uPlot, which loads with the first chart. The same numbers are there as a table. */
 export function Chart(props: ChartProps) {
-  const { title, data, format = numberText, height = 180 } = props;
+  const { title, data, durations, format = durations ? durationText : numberText, height = 180 } = props;
   const [asTable, setAsTable] = useState(false);
   const empty = data.series.every((series) => series.values.every((value) => !value));
   return (

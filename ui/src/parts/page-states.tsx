@@ -8,16 +8,18 @@ import styles from "./page-states.module.css";
 interface NoticeProps {
   icon: IconName;
   title: string;
+  /** h1 where the notice stands in place of the whole page. */
+  heading?: "h1" | "h2";
   children?: ReactNode;
   actions?: ReactNode;
 }
 
 /** What stands in place of content: nothing there, not allowed, went wrong. */
-export function Notice({ icon, title, children, actions }: NoticeProps) {
+export function Notice({ icon, title, heading: Heading = "h2", children, actions }: NoticeProps) {
   return (
     <div className={styles.notice}>
       <Icon name={icon} size={24} />
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {children !== undefined && <div className={styles.text}>{children}</div>}
       {actions !== undefined && <div className={styles.actions}>{actions}</div>}
     </div>

@@ -12,8 +12,27 @@ type RunningJob = Schema["RunningAnswer"];
 const text = words.runningJobs;
 
 const COLUMNS: Column<RunningJob>[] = [
-  { key: "kind", title: text.kind, cell: (job) => <Link href={jobHref(job.id)}>{job.kind}</Link> },
-  { key: "id", title: text.job, width: "10.5rem", hideBelow: "tablet", cell: (job) => job.id },
+  {
+    key: "id",
+    title: text.job,
+    width: "10.5rem",
+    hideBelow: "tablet",
+    cell: (job) => (
+      <Link href={jobHref(job.id)} className={styles.id ?? ""}>
+        {job.id}
+      </Link>
+    ),
+  },
+  // A link too: on narrow screens there is no room for the id.
+  {
+    key: "kind",
+    title: text.kind,
+    cell: (job) => (
+      <Link href={jobHref(job.id)} title={job.kind} className={styles.kind ?? ""}>
+        {job.kind}
+      </Link>
+    ),
+  },
   {
     key: "progress",
     title: text.progress,

@@ -26,7 +26,16 @@ export function Sparkline({ values, label, tone = "accent" }: SparklineProps) {
     >
       {values.map((value, index) => {
         const height = value === 0 ? 0.75 : Math.max(1.5, (value / most) * HEIGHT);
-        return <rect key={index} x={index * 4} y={HEIGHT - height} width={3} height={height} />;
+        return (
+          <rect
+            key={index}
+            x={index * 4}
+            y={HEIGHT - height}
+            width={3}
+            height={height}
+            className={classNames(value === 0 && styles.zero)}
+          />
+        );
       })}
     </svg>
   );

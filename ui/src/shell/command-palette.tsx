@@ -1,8 +1,8 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useId, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useId, useState } from "react";
 import { useLocation } from "wouter";
-import type { LaneLoad } from "../api/lanes";
-import { useMayRead } from "../hooks/use-session";
+import { laneQueries } from "../api/lanes";
+import { useMayOrder, useMayRead } from "../hooks/use-session";
 import { useLive } from "../live/use-live";
 import { classNames } from "../parts/class-names";
 import { Dialog } from "../parts/dialog";
@@ -10,6 +10,8 @@ import { Icon, type IconName } from "../parts/icon";
 import { NAVIGATION } from "../routes";
 import { words } from "../words";
 import styles from "./command-palette.module.css";
+import { fitsWords } from "./fits-words";
+import type { ChosenOrder } from "./palette-order";
 import { chooseTheme, THEMES } from "./theme";
 
 interface Command {
@@ -17,7 +19,11 @@ interface Command {
   group: string;
   icon: IconName;
   run: () => void;
+  /** It has a question of its own, for which the palette stays. */
+  asks?: boolean;
 }
+
+const PaletteOrder = lazy(() => import("./palette-order"));
 
 /** A public id: fourteen Crockford symbols, with or without its hyphens. */
 const JOB_ID = /^[0-9A-HJKMNP-TV-Z]{4}-?[0-9A-HJKMNP-TV-Z]{4}-?[0-9A-HJKMNP-TV-Z]{4}-?[0-9A-Z*~$=]{1,3}$/i;
@@ -25,12 +31,40 @@ const MOST = 12;
 
 const text = words.shell.palette;
 
-function usePaletteCommands(onHelp: () => void): Command[] {
+/** What can be ordered from any page: lanes paused or resumed, and failed jobs run again. */
+function useOrderCommands(ask: (order: ChosenOrder) => void): Command[] {
+  const mayRead = useMayRead();
+  const mayOrder = useMayOrder();
+  const lanes = useQuery({ ...laneQueries.list(), enabled: mayRead("workers:view") }).data?.items ?? [];
+  const common = { group: text.orders, asks: true } as const;
+  return [
+    ...(mayOrder("jobs:retry")
+      ? [
+          {
+            ...common,
+            label: text.retryFailed,
+            icon: "retry" as const,
+            run: () => ask({ what: "retry-failed" }),
+          },
+        ]
+      : []),
+    ...lanes
+      .filter((lane) => mayOrder("workers:manage", { lane: lane.name }))
+      .map((lane) => ({
+        ...common,
+        label: (lane.enabled ? text.pauseLane : text.resumeLane)(lane.name),
+        icon: lane.enabled ? ("pause" as const) : ("play" as const),
+        run: () => ask({ what: "lane", lane, order: lane.enabled ? "pause" : "resume" }),
+      })),
+  ];
+}
+
+function usePaletteCommands(onHelp: () => void, ask: (order: ChosenOrder) => void): Command[] {
   const [, navigate] = useLocation();
   const mayRead = useMayRead();
   const live = useLive();
-  const cache = useQueryClient();
-  const lanes = cache.getQueryData<{ items: LaneLoad[] }>(["lanes", "list"])?.items ?? [];
+  const orders = useOrderCommands(ask);
+  const lanes = useQuery({ ...laneQueries.list(), enabled: mayRead("workers:view") }).data?.items ?? [];
   return [
     ...NAVIGATION.filter((entry) => !entry.needs || mayRead(entry.needs)).map((entry) => ({
       label: entry.label,
@@ -54,6 +88,7 @@ function usePaletteCommands(onHelp: () => void): Command[] {
       icon: "lanes" as const,
       run: () => navigate(`/lanes/${encodeURIComponent(lane.name)}`),
     })),
+    ...orders,
     {
       label: live.status === "paused" ? text.resumeLive : text.pauseLive,
       group: text.orders,
@@ -75,23 +110,24 @@ export function CommandPalette({ onClose, onHelp }: { onClose: () => void; onHel
   const [typed, setTyped] = useState("");
   const [chosen, setChosen] = useState(0);
   const [, navigate] = useLocation();
-  const commands = usePaletteCommands(onHelp);
+  const [asked, setAsked] = useState<ChosenOrder | null>(null);
+  const commands = usePaletteCommands(onHelp, setAsked);
   const id = useId();
 
-  const wanted = typed.trim().toLowerCase();
+  const wanted = typed.trim();
   const direct: Command[] = [];
   if (JOB_ID.test(typed.trim())) {
     const job = typed.trim().toUpperCase();
     direct.push({ label: text.openJob(job), group: "", icon: "right", run: () => navigate(`/jobs/${job}`) });
   }
-  const matching = commands.filter(({ label, group }) => `${group} ${label}`.toLowerCase().includes(wanted));
+  const matching = commands.filter(({ label, group }) => fitsWords(`${group} ${label}`, wanted));
   const search: Command[] = wanted
     ? [
         {
-          label: text.search(typed.trim()),
+          label: text.search(wanted),
           group: "",
           icon: "search",
-          run: () => navigate(`/jobs?q=${encodeURIComponent(typed.trim())}`),
+          run: () => navigate(`/jobs?q=${encodeURIComponent(wanted)}`),
         },
       ]
     : [];
@@ -100,7 +136,7 @@ export function CommandPalette({ onClose, onHelp }: { onClose: () => void; onHel
 
   const run = (command: Command | undefined) => {
     if (!command) return;
-    onClose();
+    if (!command.asks) onClose();
     command.run();
   };
   const press = (event: React.KeyboardEvent) => {
@@ -114,6 +150,12 @@ export function CommandPalette({ onClose, onHelp }: { onClose: () => void; onHel
     }
   };
 
+  if (asked)
+    return (
+      <Suspense fallback={null}>
+        <PaletteOrder chosen={asked} onClose={onClose} />
+      </Suspense>
+    );
   return (
     <Dialog title={text.label} onClose={onClose}>
       <input

@@ -28,6 +28,7 @@ export class CrashBoundary extends Component<{ children: ReactNode }, CrashState
       <div role="alert">
         <Notice
           icon="warning"
+          heading="h1"
           title={outdated ? words.errors.chunkTitle : words.errors.crashedTitle}
           actions={
             <Button tone="primary" onClick={() => location.reload()}>

@@ -6,6 +6,7 @@ export function NotFound() {
   return (
     <Notice
       icon="search"
+      heading="h1"
       title={words.shell.notFound.title}
       actions={<Link href="/">{words.shell.notFound.home}</Link>}
     >

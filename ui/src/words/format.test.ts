@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bytesText, countText, durationText, percentText, relativeText } from "./format";
+import { bytesText, clockText, countText, durationText, percentText, relativeText, shareMinute } from "./format";
 
 describe("durationText", () => {
   it.each([
@@ -30,6 +30,21 @@ describe("relativeText", () => {
     ["2026-11-15T08:00:00Z", "3 d ago"],
   ])("writes %s as %s", (instant, text) => {
     expect(relativeText(instant, now)).toBe(text);
+  });
+});
+
+describe("clockText", () => {
+  const instant = "2026-11-18T12:34:56Z";
+  it("has seconds only when asked, with the day or without", () => {
+    for (const now of [Date.parse(instant), Date.parse(instant) + 3 * 86_400_000]) {
+      expect(clockText(instant, now)).not.toContain("56");
+      expect(clockText(instant, now, true)).toContain("56");
+    }
+  });
+
+  it("needs seconds when two instants share a minute", () => {
+    expect(shareMinute([instant, "2026-11-18T12:34:01Z"])).toBe(true);
+    expect(shareMinute([instant, "2026-11-18T12:35:01Z"])).toBe(false);
   });
 });
 

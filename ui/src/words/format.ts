@@ -4,12 +4,15 @@ import { words } from ".";
 const whole = new Intl.NumberFormat();
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const exactInstant = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const timeOnly = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const dayAndTime = new Intl.DateTimeFormat(undefined, {
+const toMinute = { hour: "2-digit", minute: "2-digit" } as const;
+const timeOnly = new Intl.DateTimeFormat(undefined, toMinute);
+const timeToSecond = new Intl.DateTimeFormat(undefined, { ...toMinute, second: "2-digit" });
+const dayAndTime = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...toMinute });
+const dayAndSecond = new Intl.DateTimeFormat(undefined, {
   month: "short",
   day: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
+  ...toMinute,
+  second: "2-digit",
 });
 
 export function numberText(value: number): string {
@@ -67,9 +70,16 @@ export function instantText(instant: string): string {
 }
 
 /** The time for today, else with the day. */
-export function clockText(instant: string, now: number): string {
+export function clockText(instant: string, now: number, seconds = false): string {
   const date = new Date(instant);
-  return new Date(now).toDateString() === date.toDateString() ? timeOnly.format(date) : dayAndTime.format(date);
+  if (new Date(now).toDateString() === date.toDateString()) return (seconds ? timeToSecond : timeOnly).format(date);
+  return (seconds ? dayAndSecond : dayAndTime).format(date);
+}
+
+/** Whether two of these instants would be written alike without their seconds. */
+export function shareMinute(instants: readonly string[]): boolean {
+  const minutes = instants.map((instant) => Math.floor(Date.parse(instant) / 60_000));
+  return new Set(minutes).size < minutes.length;
 }
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];

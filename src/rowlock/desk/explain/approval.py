@@ -24,7 +24,7 @@ def approval(facts: Facts) -> Reason | None:
     why = (
         f"{loss} ({when(since, facts.now)}) and its kind says to hold such jobs for a person"
         if held
-        else f"It awaits approval since {when(since, facts.now)}"
+        else f"It has been awaiting approval since {when(since, facts.now)}"
     )
     given = tuple(row["approvers"] or ())
     text = f"{why}; {_whose(facts, given)}. Decide with: rowlock jobs approve {job.public_id} (or reject)"
@@ -41,7 +41,7 @@ def _whose(facts: Facts, given: tuple[str, ...]) -> str:
     if needed.four_eyes or (asked and not facts.row["own_approval"]):
         others = (facts.job.submitted_by, *facts.row["editors"])
     excluded = list(dict.fromkeys(name for name in (*others, *given) if name))
-    who = "anybody with jobs:approve" + (f" but {' and '.join(excluded)}" if excluded else "") + " may give it"
+    who = "anyone with jobs:approve" + (f" except {' and '.join(excluded)}" if excluded else "") + " may give it"
     if needed.approvers > 1:
         so_far = f", by {', '.join(given)}" if given else ""
         who += f"; {len(given)} of {needed.approvers} approvals are given{so_far}"

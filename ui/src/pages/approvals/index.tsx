@@ -19,6 +19,7 @@ import { numberText } from "../../words/format";
 import { extended, NOTHING, type Selection, toggled } from "../jobs/selection";
 import styles from "./approvals.module.css";
 import { ApprovalDetail } from "./detail";
+import { firstArgument } from "./first-argument";
 
 const text = words.approvals;
 
@@ -125,7 +126,23 @@ export default function ApprovalsPage() {
 }
 
 const COLUMNS: readonly Column<Job>[] = [
-  { key: "kind", title: text.column.kind, cell: (job) => <span title={job.kind}>{job.kind}</span> },
+  {
+    key: "kind",
+    title: text.column.kind,
+    cell: (job) => {
+      const argument = firstArgument(job);
+      return (
+        <>
+          <span title={job.kind}>{job.kind}</span>
+          {argument && (
+            <span title={argument} className={styles.argument}>
+              {argument}
+            </span>
+          )}
+        </>
+      );
+    },
+  },
   {
     key: "by",
     title: text.column.by,

@@ -105,36 +105,48 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
     key: "cause",
     title: text.column.cause,
     cell: (group) => (
-      <Link href={`/failures/${group.fingerprint}`} title={causeOf(group)} className={styles.cause ?? ""}>
-        {causeOf(group)}
-      </Link>
+      <>
+        <Link href={`/failures/${group.fingerprint}`} title={causeOf(group)} className={styles.cause ?? ""}>
+          {causeOf(group)}
+        </Link>
+        <span className={styles.onPhone}>{[group.kind, group.frame].filter(Boolean).join(" · ")}</span>
+      </>
     ),
   },
   {
     key: "kind",
     title: text.column.kind,
-    width: "12rem",
+    width: "14rem",
     hideBelow: "phone",
-    cell: (group) => <span title={group.kind}>{group.kind}</span>,
+    cell: (group) => (
+      <>
+        <span title={group.kind}>{group.kind}</span>
+        {group.frame && (
+          <span title={group.frame} className={styles.frame}>
+            {group.frame}
+          </span>
+        )}
+      </>
+    ),
   },
   {
     key: "when",
     title: text.column.when,
-    width: "8rem",
+    width: "7rem",
     hideBelow: "tablet",
     cell: (group) => <Sparkline values={group.steps} label={text.sparkline(causeOf(group))} tone="danger" />,
   },
   {
     key: "within",
     title: text.column.within,
-    width: "6rem",
+    width: "7.5rem",
     align: "end",
     cell: (group) => numberText(group.within),
   },
   {
     key: "all",
     title: text.column.all,
-    width: "5rem",
+    width: "4rem",
     align: "end",
     hideBelow: "tablet",
     cell: (group) => numberText(group.failed + group.retried),
@@ -142,7 +154,7 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
   {
     key: "first",
     title: text.column.first,
-    width: "6rem",
+    width: "5.5rem",
     align: "end",
     hideBelow: "laptop",
     cell: (group) => <Instant at={group.first_seen} />,
@@ -150,7 +162,7 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
   {
     key: "last",
     title: text.column.last,
-    width: "6rem",
+    width: "6.5rem",
     align: "end",
     hideBelow: "phone",
     cell: (group) => <Instant at={group.last_seen} />,

@@ -1,11 +1,14 @@
+import { useState } from "react";
 import { Link } from "wouter";
 import { laneHref, scheduleHref } from "../../api/searches";
 import type { Change } from "../../api/system";
 import { changedFields } from "../../parts/audit-history";
+import { Button } from "../../parts/button";
 import { classNames } from "../../parts/class-names";
 import { Icon, type IconName } from "../../parts/icon";
 import { Instant } from "../../parts/time";
 import { words } from "../../words";
+import { numberText } from "../../words/format";
 import styles from "./incident.module.css";
 
 const text = words.incident;
@@ -31,15 +34,26 @@ function iconOf({ what }: Change): IconName {
   return what.startsWith("failure") ? "failures" : "edit";
 }
 
+/** Lines that are shown at first: the charts below stay near. */
+const FIRST = 8;
+
 /** What changed, the newest first: deploys, orders of people, failures that began. */
 export function ChangeList({ changes }: { changes: readonly Change[] }) {
+  const [all, setAll] = useState(false);
   if (changes.length === 0) return <p className={styles.none}>{text.noChanges}</p>;
   return (
-    <ol className={styles.changes}>
-      {changes.map((change, index) => (
-        <ChangeLine key={`${change.at} ${change.target} ${index}`} change={change} />
-      ))}
-    </ol>
+    <>
+      <ol className={styles.changes}>
+        {changes.slice(0, all ? changes.length : FIRST).map((change, index) => (
+          <ChangeLine key={`${change.at} ${change.target} ${index}`} change={change} />
+        ))}
+      </ol>
+      {!all && changes.length > FIRST && (
+        <p className={styles.further}>
+          <Button onClick={() => setAll(true)}>{text.allChanges(numberText(changes.length))}</Button>
+        </p>
+      )}
+    </>
   );
 }
 

@@ -15,7 +15,7 @@ import { Page, Panel } from "../../parts/page";
 import { Loaded } from "../../parts/page-states";
 import { useToast } from "../../parts/toast";
 import { words } from "../../words";
-import { durationText, numberText } from "../../words/format";
+import { numberText } from "../../words/format";
 import { durationsOf, throughputOf } from "../overview/series-data";
 import { ChangeList } from "./change-list";
 import { DeployTable } from "./deploy-table";
@@ -44,8 +44,11 @@ export default function IncidentPage() {
     <Page title={text.title} subtitle={text.about} actions={<ShareLink span={span} />}>
       <RangeFields span={span} now={opened} onChoose={choose} />
       <IncidentLinks span={span} />
-      <IncidentCharts span={span} now={opened} onChoose={choose} />
       <IncidentChanges span={span} />
+      <IncidentCharts span={span} now={opened} onChoose={choose} />
+      <Panel title={text.deploys} flush>
+        <DeployTable range={rangeOf(span)} />
+      </Panel>
     </Page>
   );
 }
@@ -144,18 +147,8 @@ function IncidentCharts({ span, now, onChoose }: RangeFieldsProps) {
                   {...shared}
                 />
               </div>
-              <Chart
-                title={text.wait}
-                data={{ ...durationsOf(cut, "wait"), markers }}
-                format={durationText}
-                {...shared}
-              />
-              <Chart
-                title={text.run}
-                data={{ ...durationsOf(cut, "run"), markers }}
-                format={durationText}
-                {...shared}
-              />
+              <Chart title={text.wait} data={{ ...durationsOf(cut, "wait"), markers }} durations {...shared} />
+              <Chart title={text.run} data={{ ...durationsOf(cut, "run"), markers }} durations {...shared} />
             </div>
           );
         }}
@@ -169,24 +162,19 @@ function IncidentChanges({ span }: { span: Span }) {
   const allowed = mayRead("audit:read");
   const changes = useQuery({ ...systemQueries.changes(rangeOf(span)), enabled: allowed });
   return (
-    <>
-      <Panel title={text.changes}>
-        {allowed ? (
-          <Loaded query={changes} lines={4}>
-            {({ items, complete }) => (
-              <>
-                {!complete && <p className={styles.incomplete}>{text.incomplete}</p>}
-                <ChangeList changes={items} />
-              </>
-            )}
-          </Loaded>
-        ) : (
-          <p>{text.noAudit}</p>
-        )}
-      </Panel>
-      <Panel title={text.deploys} flush>
-        <DeployTable range={rangeOf(span)} />
-      </Panel>
-    </>
+    <Panel title={text.changes}>
+      {allowed ? (
+        <Loaded query={changes} lines={4}>
+          {({ items, complete }) => (
+            <>
+              {!complete && <p className={styles.incomplete}>{text.incomplete}</p>}
+              <ChangeList changes={items} />
+            </>
+          )}
+        </Loaded>
+      ) : (
+        <p>{text.noAudit}</p>
+      )}
+    </Panel>
   );
 }

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { Link, useParams } from "wouter";
 import type { Job, Versioned } from "../../api/client";
 import { type Attempts, jobQueries, WAITING } from "../../api/jobs";
+import { useNow } from "../../hooks/use-now";
 import { useMayRead } from "../../hooks/use-session";
 import { useUrlChoice } from "../../hooks/use-url-state";
 import { useLive } from "../../live/use-live";
@@ -81,6 +82,7 @@ function OneJob({ id }: { id: string }) {
 const TABS = ["data", "attempts", "log", "items", "audit", "related"] as const;
 
 function Body({ job, attempts }: { job: Job; attempts: Attempts | undefined }) {
+  const now = useNow();
   return (
     <div className={styles.layout}>
       <div className={styles.main}>
@@ -92,7 +94,7 @@ function Body({ job, attempts }: { job: Job; attempts: Attempts | undefined }) {
       <div className={styles.side}>
         <TimelinePanel job={job} attempts={attempts} />
         <Panel title={text.facts.title}>
-          <Facts facts={factsOf(job)} />
+          <Facts facts={factsOf(job, now)} />
         </Panel>
       </div>
     </div>
@@ -154,7 +156,7 @@ function Data({ job }: { job: Job }) {
   );
 }
 
-function factsOf(job: Job) {
+function factsOf(job: Job, now: number) {
   const name = text.facts;
   const refs = Object.entries(job.refs).map(([key, value]) => `${key} ${String(value)}`);
   return [
@@ -163,7 +165,9 @@ function factsOf(job: Job) {
     [name.lane, job.lane ? <Link href={`/lanes/${encodeURIComponent(job.lane)}`}>{job.lane}</Link> : words.none],
     [name.worker, job.worker ?? words.none],
     [name.created, <Instant key="created" at={job.created_at} />],
-    ...(job.finished_at ? [] : [[name.runAfter, <Instant key="after" at={job.run_after} />] as const]),
+    ...(job.finished_at || Date.parse(job.run_after) <= now
+      ? []
+      : [[name.runAfter, <Instant key="after" at={job.run_after} />] as const]),
     [name.claimed, <Instant key="claimed" at={job.claimed_at} />],
     [name.finished, <Instant key="finished" at={job.finished_at} />],
     ...(job.claimed_at && (job.finished_at ?? job.state === "running")

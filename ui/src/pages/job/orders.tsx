@@ -14,6 +14,7 @@ import { Icon } from "../../parts/icon";
 import { Menu, type MenuItem } from "../../parts/menu";
 import { useToast } from "../../parts/toast";
 import { words } from "../../words";
+import { allowsOrder } from "./allows-order";
 import { asCommand, asCurl, asPython } from "./copy-as";
 import { EditDialog } from "./edit-dialog";
 import styles from "./job.module.css";
@@ -31,24 +32,6 @@ const PERMISSION: Record<Order, Permission> = {
   retry: "jobs:retry",
   delete: "jobs:delete",
 };
-
-const FINAL: readonly Job["state"][] = ["completed", "completed_with_errors", "failed", "cancelled", "expired"];
-
-/** Whether the state of a job allows an order. */
-export function allowsOrder(state: Job["state"], order: Order): boolean {
-  switch (order) {
-    case "approve":
-    case "reject":
-      return state === "pending";
-    case "cancel":
-      return state === "running" || WAITING.includes(state);
-    case "stop":
-      return state === "running";
-    case "retry":
-    case "delete":
-      return FINAL.includes(state);
-  }
-}
 
 interface JobOrdersProps {
   job: Job;

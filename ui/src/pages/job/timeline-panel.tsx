@@ -4,7 +4,7 @@ import { useNow } from "../../hooks/use-now";
 import { classNames } from "../../parts/class-names";
 import { Panel } from "../../parts/page";
 import { words } from "../../words";
-import { clockText, durationText, instantText } from "../../words/format";
+import { clockText, durationText, instantText, shareMinute } from "../../words/format";
 import styles from "./job.module.css";
 import { type Moment, sharesOf, timelineOf } from "./timeline";
 
@@ -17,6 +17,7 @@ export function TimelinePanel({ job, attempts }: { job: Job; attempts: Attempts 
   const now = useNow();
   const moments = timelineOf(job, attempts?.attempts ?? [], attempts?.acts ?? [], now);
   const { waited, ran } = sharesOf(moments);
+  const toSecond = shareMinute(moments.map(({ at }) => at));
   return (
     <Panel title={text.title}>
       <div
@@ -41,7 +42,7 @@ export function TimelinePanel({ job, attempts }: { job: Job; attempts: Attempts 
             )}
             <span className={styles.what}>{titleOf(moment)}</span>
             <time dateTime={moment.at} title={instantText(moment.at)} className={styles.when}>
-              {clockText(moment.at, now)}
+              {clockText(moment.at, now, toSecond)}
             </time>
             {moment.note && <q className={styles.note}>{moment.note}</q>}
           </li>

@@ -15,13 +15,14 @@ const title = words.jobs.column;
 function StateCell({ job }: { job: Job }) {
   const { progress } = job;
   const shown = job.state === "running" ? progress : null;
+  const how = shown && [shown.fraction !== null && percentText(shown.fraction), shown.phase].filter(Boolean).join(" ");
   return (
     <span className={styles.state}>
       <StateBadge state={job.state} />
       {shown && (
         <span className={styles.progress}>
           {shown.fraction !== null && <progress max={1} value={shown.fraction} aria-label={shown.phase ?? job.kind} />}
-          <span>{[shown.fraction !== null && percentText(shown.fraction), shown.phase].filter(Boolean).join(" ")}</span>
+          <span title={how ?? ""}>{how}</span>
         </span>
       )}
     </span>

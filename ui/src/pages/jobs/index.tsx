@@ -19,7 +19,7 @@ import { columnsOf } from "./columns";
 import styles from "./jobs.module.css";
 import { SearchBox } from "./search-box";
 import { stateOf, termsOf, withoutTerm, withState } from "./search-terms";
-import { allLoaded, extended, NOTHING, type Selection, toggled } from "./selection";
+import { allLoaded, extended, NOTHING, type Selection, statesOf, toggled } from "./selection";
 import { SelectionBar } from "./selection-bar";
 import { StateTabs } from "./state-tabs";
 import { Toolbar } from "./toolbar";
@@ -115,6 +115,7 @@ export default function JobsPage() {
       {selection.ids.size > 0 && (
         <SelectionBar
           selection={selection}
+          states={statesOf(selection, rows, stateOf(search))}
           complete={ids.length > 0 && ids.every((id) => selection.ids.has(id)) && query.hasNextPage}
           found={found}
           onMatching={() => setSelection({ ...selection, matching: true })}

@@ -1,4 +1,4 @@
-import type { Count } from "../../api/client";
+import type { Count, State } from "../../api/client";
 import type { Permission } from "../../api/permissions";
 import { useMayOrder } from "../../hooks/use-session";
 import type { BulkAction } from "../../parts/bulk-order";
@@ -6,7 +6,7 @@ import { Button } from "../../parts/button";
 import { words } from "../../words";
 import { countText, numberText } from "../../words/format";
 import styles from "./jobs.module.css";
-import type { Selection } from "./selection";
+import { possibleOrders, type Selection } from "./selection";
 
 const text = words.jobs;
 
@@ -22,6 +22,8 @@ const ORDERS: readonly (readonly [BulkAction, Permission])[] = [
 
 interface SelectionBarProps {
   selection: Selection;
+  /** The states of the selected jobs; null: not all of them are known. */
+  states: ReadonlySet<State> | null;
   /** All loaded jobs are chosen, and there are more. */
   complete: boolean;
   found: Count | undefined;
@@ -30,8 +32,9 @@ interface SelectionBarProps {
   onOrder: (action: BulkAction) => void;
 }
 
-export function SelectionBar({ selection, complete, found, onMatching, onClear, onOrder }: SelectionBarProps) {
+export function SelectionBar({ selection, states, complete, found, onMatching, onClear, onOrder }: SelectionBarProps) {
   const mayOrder = useMayOrder();
+  const possible = possibleOrders(states);
   const all = found ? countText(found) : "";
   return (
     <div role="region" aria-label={text.orders} className={styles.bar}>
@@ -44,7 +47,7 @@ export function SelectionBar({ selection, complete, found, onMatching, onClear, 
         </button>
       )}
       <span className={styles.orders}>
-        {ORDERS.filter(([, permission]) => mayOrder(permission)).map(([action]) => (
+        {ORDERS.filter(([action, permission]) => possible.includes(action) && mayOrder(permission)).map(([action]) => (
           <Button
             key={action}
             tone={action === "delete" || action === "cancel" ? "danger" : "plain"}

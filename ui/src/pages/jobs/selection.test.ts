@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { allLoaded, extended, NOTHING, toggled } from "./selection";
+import { allLoaded, extended, NOTHING, possibleOrders, statesOf, toggled } from "./selection";
 
 const ROWS = ["a", "b", "c", "d"];
 
@@ -27,5 +27,28 @@ describe("a selection", () => {
 
   it("ends `all that match` with the first single change", () => {
     expect(toggled({ ids: new Set(ROWS), matching: true, anchor: null }, "a").matching).toBe(false);
+  });
+});
+
+describe("orders for a selection", () => {
+  const rows = [
+    { id: "a", state: "failed" },
+    { id: "b", state: "pending" },
+  ] as const;
+  const of = (...ids: string[]) => ({ ids: new Set(ids), matching: false, anchor: null });
+
+  it("are those that at least one selected job can take", () => {
+    expect(possibleOrders(statesOf(of("a"), rows, null))).toEqual(["retry", "delete"]);
+    expect(possibleOrders(statesOf(of("a", "b"), rows, null))).toHaveLength(6);
+  });
+
+  it("follow the state of the search for all that match", () => {
+    const matching = { ...of("a"), matching: true };
+    expect(possibleOrders(statesOf(matching, rows, "failed"))).toEqual(["retry", "delete"]);
+    expect(possibleOrders(statesOf(matching, rows, null))).toHaveLength(6);
+  });
+
+  it("are all of them while a selected job is not loaded", () => {
+    expect(possibleOrders(statesOf(of("gone"), rows, null))).toHaveLength(6);
   });
 });

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useParams } from "wouter";
 import { type Lane, laneQueries, type LaneLoad } from "../../api/lanes";
+import { workerQueries } from "../../api/workers";
 import { jobsHref, searchValue } from "../../api/searches";
 import { statsQueries } from "../../api/stats";
 import { useMayOrder, useMayRead } from "../../hooks/use-session";
@@ -19,14 +20,19 @@ import { LaneStateBadge } from "../lanes/lane-state";
 import styles from "../lanes/lanes.module.css";
 import { throughputOf } from "../overview/series-data";
 import { LaneSlots } from "./lane-slots";
+import { withWorkers } from "./with-workers";
 
 const text = words.lanes;
+/** Milliseconds between two reads of the load. */
+const EVERY = 5000;
 
 export default function LanePage() {
   const { name } = useParams<{ name: string }>();
-  const lanes = useQuery(laneQueries.list());
+  const lanes = useQuery({ ...laneQueries.list(), refetchInterval: EVERY });
   const one = useQuery(laneQueries.one(name));
-  const load = lanes.data?.items.find((lane) => lane.name === name);
+  const status = useQuery({ ...workerQueries.status(), refetchInterval: EVERY });
+  const listed = lanes.data?.items.find((lane) => lane.name === name);
+  const load = listed && withWorkers(listed, status.data?.workers);
   const [editing, setEditing] = useState(false);
   const mayRead = useMayRead();
   return (

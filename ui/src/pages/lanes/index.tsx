@@ -24,7 +24,7 @@ const kindsText = (lane: LaneLoad): string =>
   lane.kinds.map((kind) => (kind === "*" ? text.allOther : kind)).join(", ");
 
 const COLUMNS: Column<LaneLoad>[] = [
-  { key: "name", title: text.name, cell: (lane) => <Link href={laneHref(lane.name)}>{lane.name}</Link> },
+  { key: "name", title: text.name, width: "9rem", cell: (lane) => <Link href={laneHref(lane.name)}>{lane.name}</Link> },
   { key: "state", title: text.state, width: "6.5rem", cell: (lane) => <LaneStateBadge lane={lane} /> },
   {
     key: "kinds",
@@ -35,7 +35,7 @@ const COLUMNS: Column<LaneLoad>[] = [
   {
     key: "slots",
     title: text.slotsInUse,
-    width: "12rem",
+    width: "9rem",
     hideBelow: "phone",
     cell: (lane) => {
       const [used, all] = [numberText(lane.used), numberText(lane.total_slots)];

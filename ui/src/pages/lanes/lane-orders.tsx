@@ -8,27 +8,26 @@ import { countText, numberText } from "../../words/format";
 
 const text = words.lanes;
 
-/** The orders that a lane can take now, and the dialog that asks before one is given. */
-export function useLaneOrders(lane: LaneLoad) {
-  const mayOrder = useMayOrder();
-  const [asked, setAsked] = useState<LaneOrder | null>(null);
+interface LaneOrderDialogProps {
+  lane: LaneLoad;
+  asked: LaneOrder;
+  onClose: () => void;
+}
+
+/** Asks before a lane is paused or resumed. */
+export function LaneOrderDialog({ lane, asked, onClose }: LaneOrderDialogProps) {
   const order = useOrder((which: LaneOrder) => orderLane(lane.name, which), {
-    done: text.done[asked ?? "pause"],
+    done: text.done[asked],
     refresh: [["lanes"], ["stats", "overview"], ["system", "audit"]],
-    onDone: () => setAsked(null),
+    onDone: onClose,
     toastError: false,
   });
-  const possible: LaneOrder[] = !mayOrder("workers:manage", { lane: lane.name })
-    ? []
-    : lane.enabled
-      ? ["pause"]
-      : ["resume"];
   const running = numberText(lane.running);
   const texts: Record<LaneOrder, [title: string, text: string]> = {
     pause: [text.pauseTitle(lane.name), text.pauseText(running)],
     resume: [text.resumeTitle(lane.name), text.resumeText(countText(lane.due))],
   };
-  const dialog = asked && (
+  return (
     <ConfirmOrder
       title={texts[asked][0]}
       action={text[asked]}
@@ -36,13 +35,19 @@ export function useLaneOrders(lane: LaneLoad) {
       busy={order.isPending}
       error={order.error}
       onConfirm={() => order.mutate(asked)}
-      onClose={() => {
-        setAsked(null);
-        order.reset();
-      }}
+      onClose={onClose}
     >
       {texts[asked][1]}
     </ConfirmOrder>
   );
+}
+
+/** The orders that a lane can take now, and the dialog that asks before one is given. */
+export function useLaneOrders(lane: LaneLoad) {
+  const mayOrder = useMayOrder();
+  const [asked, setAsked] = useState<LaneOrder | null>(null);
+  const mine = mayOrder("workers:manage", { lane: lane.name });
+  const possible: LaneOrder[] = mine ? [lane.enabled ? "pause" : "resume"] : [];
+  const dialog = asked && <LaneOrderDialog lane={lane} asked={asked} onClose={() => setAsked(null)} />;
   return { possible, ask: setAsked, dialog };
 }

@@ -9,7 +9,7 @@ import { Panel } from "../../parts/page";
 import { Loaded } from "../../parts/page-states";
 import { Segments } from "../../parts/tabs";
 import { words } from "../../words";
-import { durationText, numberText } from "../../words/format";
+import { numberText } from "../../words/format";
 import styles from "./overview.module.css";
 import { durationsOf, throughputOf } from "./series-data";
 
@@ -50,18 +50,8 @@ export function OverviewCharts() {
             <div className={styles.wideChart}>
               <Chart title={text.throughput} data={{ ...throughputOf(list), markers }} format={rateText} {...shared} />
             </div>
-            <Chart
-              title={text.waitTimes}
-              data={{ ...durationsOf(list, "wait"), markers }}
-              format={durationText}
-              {...shared}
-            />
-            <Chart
-              title={text.runTimes}
-              data={{ ...durationsOf(list, "run"), markers }}
-              format={durationText}
-              {...shared}
-            />
+            <Chart title={text.waitTimes} data={{ ...durationsOf(list, "wait"), markers }} durations {...shared} />
+            <Chart title={text.runTimes} data={{ ...durationsOf(list, "run"), markers }} durations {...shared} />
           </div>
         )}
       </Loaded>

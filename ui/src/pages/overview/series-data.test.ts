@@ -42,3 +42,12 @@ it("leaves a gap where no attempt ran", () => {
 it("is empty before the first job", () => {
   expect(throughputOf({ ...list, items: [] }).times).toEqual([]);
 });
+
+it("leaves the current step out until half of it has passed, and counts it by the time that has", () => {
+  const points = list.items[0]?.points.map((point) => ({ ...point, partial: true })) ?? [];
+  const current = { ...list, items: [{ name: null, points: points.slice(0, 1) }] } as SeriesList;
+  const begin = Date.parse("2026-11-18T10:00:00Z");
+  expect(throughputOf(current, begin + 60_000).times).toEqual([]);
+  expect(durationsOf(current, "run", begin + 60_000).times).toEqual([]);
+  expect(throughputOf(current, begin + 300_000).series[0]?.values).toEqual([20]);
+});

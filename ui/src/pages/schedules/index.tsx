@@ -21,7 +21,7 @@ import styles from "./schedules.module.css";
 const text = words.schedules;
 
 const COLUMNS: Column<Schedule>[] = [
-  { key: "name", title: text.name, cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link> },
+  { key: "name", title: text.name, width: "10rem", cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link> },
   {
     key: "state",
     title: text.state,
@@ -38,18 +38,24 @@ const COLUMNS: Column<Schedule>[] = [
       </span>
     ),
   },
-  { key: "kind", title: text.kind, hideBelow: "laptop", cell: ({ kind }) => kind },
+  {
+    key: "kind",
+    title: text.kind,
+    width: "8rem",
+    hideBelow: "laptop",
+    cell: ({ kind }) => <span title={kind}>{kind}</span>,
+  },
   {
     key: "runs",
     title: text.lastRuns,
-    width: "11rem",
+    width: "10rem",
     hideBelow: "tablet",
     cell: ({ name }) => <RunStrip name={name} />,
   },
   {
     key: "last",
     title: text.last,
-    width: "6.5rem",
+    width: "5.5rem",
     align: "end",
     hideBelow: "tablet",
     cell: ({ last_at }) => <Instant at={last_at} />,
@@ -57,7 +63,7 @@ const COLUMNS: Column<Schedule>[] = [
   {
     key: "next",
     title: text.next,
-    width: "6.5rem",
+    width: "5.5rem",
     align: "end",
     cell: ({ next_at, enabled }) => (enabled ? <Instant at={next_at} /> : words.none),
   },

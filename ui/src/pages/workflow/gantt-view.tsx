@@ -1,10 +1,12 @@
 import type { WorkflowNode } from "../../api/workflows";
 import { useNow } from "../../hooks/use-now";
+import { durationMarks } from "../../parts/chart-steps";
 import { classNames } from "../../parts/class-names";
 import { type Column, Table } from "../../parts/table";
 import { Elapsed } from "../../parts/time";
 import { words } from "../../words";
-import { type GanttBar, ganttBars } from "./gantt";
+import { durationText } from "../../words/format";
+import { type GanttBar, ganttBars, ganttSpan } from "./gantt";
 import styles from "./gantt-view.module.css";
 import { StepName } from "./step-name";
 
@@ -29,12 +31,37 @@ function Bar({ bar }: { bar: GanttBar }) {
   );
 }
 
+/** Marks of an axis, at most. */
+const MARKS = 5;
+
+/** The time since the first step was created, as marks above the bars. */
+function Axis({ seconds }: { seconds: number }) {
+  return (
+    <>
+      <span className="visually-hidden">{text.times}</span>
+      <span aria-hidden="true" className={styles.axis}>
+        {durationMarks(seconds, MARKS).map((mark) => (
+          <span key={mark} style={{ left: percent(mark / seconds) }}>
+            {durationText(mark)}
+          </span>
+        ))}
+      </span>
+    </>
+  );
+}
+
 /** When each step waited and ran, one under the other. */
 export function GanttView({ nodes, onChoose }: { nodes: readonly WorkflowNode[]; onChoose: (step: string) => void }) {
   const now = useNow();
+  const { begin, end } = ganttSpan(nodes, now);
   const columns: Column<GanttBar>[] = [
     { key: "name", title: text.step, width: "min(16rem, 35%)", cell: ({ node }) => <StepName node={node} /> },
-    { key: "bar", title: text.times, cell: (bar) => <Bar bar={bar} /> },
+    {
+      key: "bar",
+      title: text.times,
+      heading: <Axis seconds={(end - begin) / 1000} />,
+      cell: (bar) => <Bar bar={bar} />,
+    },
     {
       key: "ran",
       title: text.ran,

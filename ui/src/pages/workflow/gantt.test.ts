@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WorkflowNode } from "../../api/workflows";
-import { ganttBars } from "./gantt";
+import { ganttBars, ganttSpan } from "./gantt";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
 const step = (name: string, times: [created: number, started: number | null, finished: number | null]): WorkflowNode =>
@@ -27,6 +27,11 @@ describe("bars of a time line", () => {
   it("reach to now while a step runs", () => {
     const [bar] = ganttBars([step("a", [0, 5, null])], 10_000);
     expect([bar?.runFrom, bar?.runTo]).toEqual([0.5, 1]);
+  });
+
+  it("lie on a line from the first creation to the last end, or to now", () => {
+    expect(ganttSpan([step("a", [1, 2, 3]), step("b", [2, 3, 8])], 0)).toEqual({ begin: 1000, end: 8000 });
+    expect(ganttSpan([step("a", [1, 2, null])], 9000)).toEqual({ begin: 1000, end: 9000 });
   });
 
   it("stand at the beginning when everything happened at once", () => {

@@ -11,16 +11,19 @@ export interface GanttBar {
   runTo: number | null;
 }
 
-/** The steps in the order in which they started, on one time line from the first creation to the last end or now. */
-export function ganttBars(nodes: readonly WorkflowNode[], now: number): GanttBar[] {
-  const time = (instant: string | null) => (instant === null ? null : Date.parse(instant));
+const time = (instant: string | null) => (instant === null ? null : Date.parse(instant));
+
+/** From the first creation to the last end, or to now while a step is open. Milliseconds. */
+export function ganttSpan(nodes: readonly WorkflowNode[], now: number): { begin: number; end: number } {
   const begin = Math.min(...nodes.map((node) => Date.parse(node.created_at)));
   const open = nodes.some((node) => node.finished_at === null);
-  const end = Math.max(
-    begin + 1,
-    open ? now : 0,
-    ...nodes.map((node) => time(node.finished_at) ?? time(node.claimed_at) ?? begin),
-  );
+  const ends = nodes.map((node) => time(node.finished_at) ?? time(node.claimed_at) ?? begin);
+  return { begin, end: Math.max(begin + 1, open ? now : 0, ...ends) };
+}
+
+/** The steps in the order in which they started, on one time line. */
+export function ganttBars(nodes: readonly WorkflowNode[], now: number): GanttBar[] {
+  const { begin, end } = ganttSpan(nodes, now);
   const share = (at: number) => Math.min(1, Math.max(0, (at - begin) / (end - begin)));
   const startOf = (node: WorkflowNode) => time(node.claimed_at) ?? Number.POSITIVE_INFINITY;
   return [...nodes]

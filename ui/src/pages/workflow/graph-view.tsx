@@ -80,7 +80,7 @@ function PlacedGraph({ graph, chosen, onChoose, layout }: GraphViewProps & { lay
       <div className={styles.tools}>
         <IconButton icon="plus" label={text.zoomIn} onClick={() => view.zoom(0.8)} />
         <IconButton icon="minus" label={text.zoomOut} onClick={() => view.zoom(1.25)} />
-        <IconButton icon="columns" label={text.fit} onClick={view.fit} />
+        <IconButton icon="fit" label={text.fit} onClick={view.fit} />
         <CheckField label={text.follow} checked={follow} onChange={(event) => setFollow(event.target.checked)} />
       </div>
       <svg

@@ -68,7 +68,7 @@ function WorkflowFacts({ graph }: { graph: WorkflowGraph }) {
             [text.created, <Instant key="created" at={graph.created_at} />],
             [text.took, <Elapsed key="took" since={graph.created_at} until={graph.finished_at} />],
             [text.by, graph.submitted_by ?? words.none],
-            [text.tenant, graph.tenant ?? words.none],
+            ...(graph.tenant ? [[text.tenant, graph.tenant] as const] : []),
             ...(graph.verdict ? [[text.verdict, graph.verdict] as const] : []),
             ...(graph.undo_error ? [[text.undoError, graph.undo_error] as const] : []),
           ]}

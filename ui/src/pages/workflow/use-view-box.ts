@@ -19,13 +19,29 @@ interface ViewBox {
 /** Units of the graph per pixel of the screen: not closer than this, and at first not further away. */
 const CLOSEST = 0.5;
 const READABLE = 1.15;
+/** Narrower views, in pixels, show the whole width of the graph, up to this many units per pixel. */
+const NARROW = 600;
+const SMALLEST = 2.4;
+/** Pixels above the graph in a narrow view, where the tools are. */
+const TOOLS = 56;
 
 function whole(layout: { width: number; height: number }): Box {
   return { x: 0, y: 0, width: Math.max(layout.width, 300), height: Math.max(layout.height, 150) };
 }
 
-/** A small graph fills the view; of a large one its beginning is shown at a size that can be read. */
-function firstView({ clientWidth, clientHeight }: Element, layout: { width: number; height: number }): Box {
+/**
+ * A small graph fills the view; of a large one its beginning is shown at a size that can be read. A narrow view has the
+ * whole width at its top.
+ */
+export function firstView(
+  { clientWidth, clientHeight }: Pick<Element, "clientWidth" | "clientHeight">,
+  layout: { width: number; height: number },
+): Box {
+  if (clientWidth < NARROW) {
+    const scale = Math.max(CLOSEST * 1.6, Math.min(layout.width / clientWidth, SMALLEST));
+    const [width, height] = [clientWidth * scale, clientHeight * scale];
+    return { x: Math.min(0, (layout.width - width) / 2), y: -TOOLS * scale, width, height };
+  }
   const fits = Math.max(layout.width / clientWidth, layout.height / clientHeight);
   const scale = Math.max(CLOSEST * 1.6, Math.min(fits, READABLE));
   const [width, height] = [clientWidth * scale, clientHeight * scale];

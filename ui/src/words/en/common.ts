@@ -21,7 +21,7 @@ export const common = {
     asTable: "As a table",
     asChart: "As a chart",
     time: "Time",
-    noData: "Nothing happened in this time.",
+    noData: "Nothing happened in this period.",
     deploy: (version: string, before: string, after: string) => `${version}: ${before} → ${after} failed`,
   },
   loadMore: "Load more",
@@ -69,7 +69,7 @@ export const common = {
     changed: "changed",
     added: "added",
     removed: "removed",
-    all: (count: number) => `Show ${count} that agree`,
+    all: (count: number) => `Show ${count} equal values`,
     onlyChanges: "Show differences only",
   },
   runningJobs: {
@@ -79,7 +79,7 @@ export const common = {
     progress: "Progress",
     progressOf: (kind: string) => `Progress of ${kind}`,
     attempt: "Attempt",
-    runs: "Runs for",
+    runs: "Running for",
     cancelling: "asked to stop",
   },
   audit: {
@@ -88,13 +88,13 @@ export const common = {
     changes: (count: string) => `What changed (${count})`,
   },
   conflict: {
-    title: "It was changed meanwhile",
-    text: "Another person saved it after you had opened it. Compare, then save yours over it or take theirs.",
+    title: "Someone else changed it in the meantime",
+    text: "It was saved after you opened it. Compare the two, then keep yours or take theirs.",
     field: "Setting",
     yours: "Yours",
     theirs: "Saved now",
     takeTheirs: "Take theirs",
-    saveYours: "Save mine over it",
+    saveYours: "Keep mine",
   },
   windows: { "1h": "1 hour", "24h": "24 hours", "7d": "7 days" },
 };

@@ -14,7 +14,7 @@ export const job = {
     claimed: "Started",
     finished: "Ended",
     expires: "Expires",
-    tooOld: "Ends at the latest",
+    tooOld: "Too old after",
     by: "Submitted by",
     tenant: "Tenant",
     key: "Unique key",
@@ -40,10 +40,10 @@ export const job = {
     title: "Why is it not running?",
     more: "Also",
     position: {
-      next: "It is the next one of its lane.",
-      before: (count: string, one: boolean) => (one ? "1 job is before it." : `${count} jobs are before it.`),
+      next: "It is next in its lane.",
+      before: (count: string, one: boolean) => (one ? "1 job is ahead of it." : `${count} jobs are ahead of it.`),
       startIn: (span: string) => `It starts in about ${span}.`,
-      hint: "At the pace of its lane in the last ten minutes. Jobs that come later with a higher priority, gates, rates and caps are not foreseen.",
+      hint: "At the pace of its lane in the last ten minutes. It does not foresee later jobs of higher priority, gates, rates and caps.",
     },
   },
   progress: {
@@ -75,7 +75,7 @@ export const job = {
   },
   error: {
     title: "Error",
-    collected: (count: number) => `${count} errors collected`,
+    collected: (count: number) => (count === 1 ? "1 error collected" : `${count} errors collected`),
     traceback: "Traceback",
     folded: (count: number) => (count === 1 ? "1 frame of a library" : `${count} frames of libraries`),
     raw: "As it was written",
@@ -201,7 +201,8 @@ export const job = {
     runIn: "Start in",
     runInHint: "Such as 10m or 2h; empty: as it is.",
     badJson: "This is not a JSON object",
-    conflict: "It was changed meanwhile. Your text is kept; compare it with the job as it is now and save again.",
+    conflict:
+      "Someone else changed it in the meantime. Your text is kept: compare it with the job as it is now, and save again.",
     current: "As it is now",
     save: "Save",
   },

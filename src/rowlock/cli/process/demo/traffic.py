@@ -137,18 +137,19 @@ class DemoTraffic:
     async def _arrive(self, app: Rowlock, number: int) -> None:
         chosen = self.chance.random()
         if chosen < 0.6:  # noqa: PLR2004 - shares of the traffic
-            await self.receipt.enqueue(number, f"customer{number % 50}@shop.example")
+            await self.receipt.options(submitted_by="checkout").enqueue(number, f"customer{number % 50}@shop.example")
         elif chosen < 0.75:  # noqa: PLR2004
-            await self.stock.enqueue(self.chance.choice(["leeds", "york", "bath"]))
+            await self.stock.options(submitted_by="warehouse").enqueue(self.chance.choice(["leeds", "york", "bath"]))
         elif chosen < 0.85:  # noqa: PLR2004
-            await self.images.enqueue(number, [200, 400, 800, 1600])
+            await self.images.options(submitted_by="web").enqueue(number, [200, 400, 800, 1600])
         elif chosen < 0.92:  # noqa: PLR2004
             waiting = await app.approvals.pending(limit=_MOST_APPROVALS)
             if len(waiting.items) < _MOST_APPROVALS:
                 reason = self.chance.choice(["arrived broken", "never arrived", "wrong size"])
-                await self.refunds.enqueue(number, round(self.chance.uniform(5, 200), 2), reason)
+                amount = round(self.chance.uniform(5, 200), 2)
+                await self.refunds.options(submitted_by="support").enqueue(number, amount, reason)
         elif chosen < 0.96:  # noqa: PLR2004
-            await self.report.enqueue(f"2026-{number % 12 + 1:02}", 20)
+            await self.report.options(submitted_by="accounts").enqueue(f"2026-{number % 12 + 1:02}", 20)
         else:
             await self._workflow(number)
 
@@ -156,4 +157,4 @@ class DemoTraffic:
         workflow = Workflow(f"sales of day {number}")
         parts = [workflow.add(region, self.sales.step(region)) for region in ("north", "south", "east", "west")]
         workflow.add("total", self.total.step([part.output for part in parts]))
-        await workflow.enqueue()
+        await workflow.options(submitted_by="accounts").enqueue()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ TASKS = """
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -97,12 +100,13 @@ class Cli:
         self.folder, self.url, self._forks = folder, database_url, forks
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
         self.environment |= {"ROWLOCK_DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"}
+        self._started: list[asyncio.subprocess.Process] = []
 
     async def start(
         self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, **environment: str
     ) -> asyncio.subprocess.Process:
         """`python -m rowlock`, to talk to while it runs."""
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "rowlock",
@@ -113,6 +117,15 @@ class Cli:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
+        self._started.append(process)
+        return process
+
+    def kill_what_is_left(self) -> None:
+        """End the processes that a failed test has left behind."""
+        for process in self._started:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
 
     async def __call__(self, *arguments: str, fed: str | None = None, **environment: str) -> Answer:
         """To its end. fed: what standard input holds."""
@@ -137,9 +150,11 @@ def forks() -> Iterator[Forks]:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, database_url: str, forks: Forks) -> Cli:
+def cli(tmp_path: Path, database_url: str, forks: Forks) -> Iterator[Cli]:
     tmp_path.joinpath("tasks.py").write_text(TASKS)
-    return Cli(tmp_path, database_url, forks)
+    made = Cli(tmp_path, database_url, forks)
+    yield made
+    made.kill_what_is_left()
 
 
 @pytest.fixture

@@ -64,6 +64,7 @@ HARMLESS: Final = frozenset(
         "Compare",
     }
     | {"Open the job", "Open", "Muted", "Last seen", "Most frequent", "Newest cause", "Own frames", "As it was written"}
+    | {"Show all"}
     | {"Graph", "Times", "Steps", "Zoom in", "Zoom out", "Fit the whole graph", "Gates", "Rates", "Locks"}
     | {
         "Health",

@@ -32,6 +32,13 @@ _SCHEDULE = frozenset(values_of(Schedule("nightly", "report")))
 _LOCK = frozenset({"n", "key", "namespace", "name", "job_id", "kind", "process"})
 # Statement -> the parameters that its caller makes where the source does not show them.
 HIDDEN = {
+    # columns_of() makes the columns of a new lane, also for a revision of Alembic.
+    "lane_add": frozenset(
+        {
+            *("name", "kinds", "slots", "max_total", "ordering", "poll_every", "stale_after", "stall_after"),
+            *("requires_approval", "rate", "age_every"),
+        }
+    ),
     # rows.schedules.values_of() makes the columns of a schedule; the desk adds the others.
     "schedule_add": _SCHEDULE | {"submitted_by", "next_at"},
     "schedule_set": _SCHEDULE | {"version", "moves", "next_at"},

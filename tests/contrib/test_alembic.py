@@ -347,6 +347,14 @@ def test_a_script_is_split_at_the_ends_of_its_statements() -> None:
     assert second == "SELECT 'it''s; fine', \"a;b\", $1 - 2"
 
 
-def test_outside_of_a_revision_the_error_says_where_to_call_it() -> None:
+@pytest.mark.parametrize("before", [True, False])
+def test_outside_of_a_revision_the_error_says_where_to_call_it(
+    monkeypatch: pytest.MonkeyPatch, *, before: bool
+) -> None:
+    """What Alembic's `op` refers to: nothing yet, or no revision any more."""
+    if before:
+        monkeypatch.delattr("alembic.op._proxy", raising=False)
+    else:
+        monkeypatch.setattr("alembic.op._proxy", None, raising=False)
     with pytest.raises(ConfigurationError, match="run inside a revision"):
         alembic.upgrade()

@@ -115,7 +115,8 @@ async def test_jobs_that_wait_for_each_other_run_at_once(kit: Kit, shop: Shop) -
 
     await outer.enqueue()
     drained = await kit.drain(at_once=2)
-    assert [(job.kind, job.result) for job in drained.runs] == [("report", "report of 1"), ("outer", "report of 1")]
+    # The one that waits may be noted first: it hears of the other's end as soon as that is stored.
+    assert {(job.kind, job.result) for job in drained.runs} == {("report", "report of 1"), ("outer", "report of 1")}
 
 
 async def test_a_drained_lane_keeps_its_jobs_and_gives_them_when_it_is_resumed(kit: Kit, shop: Shop) -> None:

@@ -188,7 +188,7 @@ class _Move:
         self._statements, self._schema, self._concurrently = Statements(schema), schema, concurrently
         try:
             self._context: MigrationContext = op.get_context()
-        except NameError as error:  # Alembic's own way to say it
+        except (NameError, AttributeError) as error:  # Alembic's own ways to say it, before and after a revision
             message = (
                 "upgrade() and downgrade() of rowlock.contrib.alembic run inside a revision: call them in its "
                 "upgrade() and downgrade(), and run `alembic upgrade head`. Without Alembic: rowlock schema upgrade."

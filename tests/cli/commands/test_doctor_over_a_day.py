@@ -47,7 +47,8 @@ WORK_IS_DONE = """
 SELECT NOT EXISTS (SELECT FROM jobs WHERE state = 'queued' AND run_after <= now())
    AND NOT EXISTS (SELECT FROM jobs WHERE state = 'running' AND kind <> 'follow')
    AND (SELECT bool_and(next_at > now()) FROM schedules)
-   AND (SELECT max(reported_at) > now() - interval '30 min' FROM job_progress)
+   AND (SELECT max(p.reported_at) > now() - interval '30 min'
+        FROM job_progress p JOIN jobs j ON j.id = p.job_id WHERE j.kind = 'follow')
 """
 BUSY = """
 from __future__ import annotations

@@ -260,7 +260,7 @@ class Worker:
     @property
     def has_stuck_handlers(self) -> bool:
         """Whether handlers were told to stop and go on."""
-        return bool(self._slots.held())
+        return bool(self.id and self._slots.held())
 
     async def stop(self, *, after: float | None = None) -> None:
         """Drain: claim nothing more, let running jobs end for `after` seconds, return the rest to the queue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -47,6 +48,19 @@ class Host:
         self.process.send_signal(how)
         self.process.wait(timeout=PATIENCE)
         return time.monotonic() - begun
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nothing uses, below those that clients get from the system."""
+    for first in random.sample(range(20_000, 32_000), 1_000):
+        with contextlib.ExitStack() as probes:
+            try:
+                for port in range(first, first + count):
+                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError(f"no {count} free ports in a row")
 
 
 def free_port() -> int:

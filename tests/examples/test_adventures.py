@@ -20,7 +20,7 @@ from examples.adventures.outbound.s3.s3_client import signed_headers
 from playwright.async_api import expect
 from tests.examples.adventures_compose import compose_file, demanded
 from tests.examples.adventures_deployment import EXAMPLE, LANE, ROOT, SILENT, deployed, run_to_end, says
-from tests.host_processes import free_port
+from tests.host_processes import free_ports
 from tests.waiting import PATIENCE, eventually, in_time
 
 if TYPE_CHECKING:
@@ -575,8 +575,7 @@ def test_requests_to_the_storage_are_signed_as_its_documentation_shows() -> None
 async def test_one_command_runs_it_and_a_person_makes_an_adventure(
     tmp_path: Path, empty_database_url: str, browser: Browser, proved: Proved
 ) -> None:
-    ports = [free_port() for _ in range(20)]
-    port = next(each for each in ports if each + 1 not in ports)
+    port = free_ports(2)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "examples.adventures", "--port", str(port), "--seconds", "0.3"),
         cwd=ROOT,

@@ -23,7 +23,7 @@ from cryptography.fernet import Fernet
 from playwright.async_api import expect
 from tests.delivery.brokers import Redis, running
 from tests.examples.docverse_deployment import ROOT, SECRET, SILENT, Deployment, deployed
-from tests.host_processes import free_port
+from tests.host_processes import free_ports
 from tests.waiting import PATIENCE, eventually, in_time
 
 if TYPE_CHECKING:
@@ -695,8 +695,7 @@ async def _statuses(deployment: Deployment, project: str) -> dict[str, str]:
 async def test_one_command_runs_it_and_a_person_sees_it_work(
     tmp_path: Path, database_url: str, browser: Browser, proved: Proved
 ) -> None:
-    ports = [free_port() for _ in range(20)]
-    port = next(each for each in ports if not {each + 1, each + 2, each + 3} & set(ports))
+    port = free_ports(4)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "examples.docverse", "--port", str(port), "--seconds", "0.5"),
         cwd=ROOT,

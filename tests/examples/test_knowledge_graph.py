@@ -17,7 +17,7 @@ import pytest
 from examples.knowledge_graph.web import ROUTES
 from playwright.async_api import expect
 from tests.examples.knowledge_graph_deployment import LANES, ROOT, Deployment, Worker, deployed, migrated
-from tests.host_processes import free_port
+from tests.host_processes import free_ports
 from tests.os_processes import children_of
 from tests.os_processes import ended as has_ended
 from tests.waiting import PATIENCE, eventually, in_time, until
@@ -546,8 +546,7 @@ async def test_every_kind_does_its_work(deployment: Deployment, proved: Proved) 
 async def test_one_command_runs_it_and_people_see_it_work(
     tmp_path: Path, empty_database_url: str, browser: Browser, proved: Proved
 ) -> None:
-    ports = [free_port() for _ in range(20)]
-    port = next(each for each in ports if each + 1 not in ports)
+    port = free_ports(2)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "examples.knowledge_graph", "--port", str(port), "--seconds", "0.05"),
         cwd=ROOT,

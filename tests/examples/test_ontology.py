@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from playwright.async_api import expect
 from tests.examples.held_model import HeldModel, held_model
-from tests.host_processes import Host, free_port, started
+from tests.host_processes import Host, free_port, free_ports, started
 from tests.waiting import PATIENCE, eventually, in_time, until
 
 from rowlock import Rowlock
@@ -342,8 +342,7 @@ async def test_waiting_and_running_jobs_end_after_a_day(deployment: Deployment, 
 async def test_one_command_runs_it_and_a_person_sees_it_work(
     tmp_path: Path, database_url: str, browser: Browser, proved: Proved
 ) -> None:
-    ports = [free_port() for _ in range(20)]
-    port = next(each for each in ports if not {each + 1, each + 2, each + 3, each + 4} & set(ports))
+    port = free_ports(5)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "examples.ontology", "--port", str(port), "--seconds", "0.2"),
         cwd=ROOT,

@@ -571,6 +571,7 @@ async def test_one_command_runs_it_and_people_see_it_work(
         admin = await (await browser.new_context()).new_page()
         await admin.goto(grace)
         await admin.get_by_role("button", name="Project it").click()
+        await expect(admin.locator("rowlock-progress")).to_have_count(2, timeout=IN_TIME)  # it was accepted
         await admin.get_by_role("link", name="Operate").click()
         await admin.get_by_role("row", name="interactive").get_by_role("button", name="Drain").click()
         await expect(admin.get_by_text("interactive (drained)")).to_be_visible(timeout=IN_TIME)

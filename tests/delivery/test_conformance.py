@@ -121,10 +121,11 @@ async def test_a_cancelled_job_does_not_run_and_a_running_one_stops(stage: Stage
     stage.start()
     running = await task(stage, "long").enqueue()
 
-    async def runs() -> bool:
-        return (await running.job()).state is State.RUNNING
+    async def has_begun() -> bool:
+        return await stage.runs(running.id) == [1]
 
-    await eventually(runs)
+    await eventually(has_begun)
+    assert (await running.job()).state is State.RUNNING
     await stage.app.jobs.cancel(running.id)
 
     async def ended() -> bool:

@@ -59,7 +59,7 @@ const COLUMNS: Column<RunningJob>[] = [
     hideBelow: "tablet",
     cell: (job) => job.attempt,
   },
-  { key: "since", title: text.runs, width: "6rem", align: "end", cell: (job) => <Elapsed since={job.since} /> },
+  { key: "since", title: text.runs, width: "7rem", align: "end", cell: (job) => <Elapsed since={job.since} /> },
 ];
 
 /** Jobs that run now, the longest running first as the API gives them. */

@@ -24,7 +24,12 @@ const kindsText = (lane: LaneLoad): string =>
   lane.kinds.map((kind) => (kind === "*" ? text.allOther : kind)).join(", ");
 
 const COLUMNS: Column<LaneLoad>[] = [
-  { key: "name", title: text.name, width: "9rem", cell: (lane) => <Link href={laneHref(lane.name)}>{lane.name}</Link> },
+  {
+    key: "name",
+    title: text.name,
+    width: "min(9rem, 32vw)",
+    cell: (lane) => <Link href={laneHref(lane.name)}>{lane.name}</Link>,
+  },
   { key: "state", title: text.state, width: "6.5rem", cell: (lane) => <LaneStateBadge lane={lane} /> },
   {
     key: "kinds",

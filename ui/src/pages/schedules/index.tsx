@@ -21,7 +21,12 @@ import styles from "./schedules.module.css";
 const text = words.schedules;
 
 const COLUMNS: Column<Schedule>[] = [
-  { key: "name", title: text.name, width: "10rem", cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link> },
+  {
+    key: "name",
+    title: text.name,
+    width: "min(10rem, 34vw)",
+    cell: ({ name }) => <Link href={scheduleHref(name)}>{name}</Link>,
+  },
   {
     key: "state",
     title: text.state,

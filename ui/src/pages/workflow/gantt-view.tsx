@@ -33,6 +33,7 @@ function Bar({ bar }: { bar: GanttBar }) {
 
 /** Marks of an axis, at most. */
 const MARKS = 5;
+const LATE = 0.7;
 
 /** The time since the first step was created, as marks above the bars. */
 function Axis({ seconds }: { seconds: number }) {
@@ -40,11 +41,19 @@ function Axis({ seconds }: { seconds: number }) {
     <>
       <span className="visually-hidden">{text.times}</span>
       <span aria-hidden="true" className={styles.axis}>
-        {durationMarks(seconds, MARKS).map((mark) => (
-          <span key={mark} style={{ left: percent(mark / seconds) }}>
-            {durationText(mark)}
-          </span>
-        ))}
+        {durationMarks(seconds, MARKS).map((mark) => {
+          const share = mark / seconds;
+          // The text of a late mark stands before its line: behind it there may be no room.
+          return share > LATE ? (
+            <span key={mark} className={styles.late} style={{ right: percent(1 - share) }}>
+              {durationText(mark)}
+            </span>
+          ) : (
+            <span key={mark} style={{ left: percent(share) }}>
+              {durationText(mark)}
+            </span>
+          );
+        })}
       </span>
     </>
   );

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import tomllib
 from datetime import UTC, date, datetime, timedelta
@@ -20,8 +19,9 @@ from examples.adventures.outbound.s3.s3_client import signed_headers
 from playwright.async_api import expect
 from tests.examples.adventures_compose import compose_file, demanded
 from tests.examples.adventures_deployment import EXAMPLE, LANE, ROOT, SILENT, deployed, run_to_end, says
+from tests.examples.one_command import one_command
 from tests.host_processes import free_ports
-from tests.waiting import PATIENCE, eventually, in_time
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -576,21 +576,17 @@ async def test_one_command_runs_it_and_a_person_makes_an_adventure(
     tmp_path: Path, empty_database_url: str, browser: Browser, proved: Proved
 ) -> None:
     port = free_ports(2)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.adventures", "--port", str(port), "--seconds", "0.3"),
-        cwd=ROOT,
-        env={"PATH": "/usr/bin:/bin", "ROWLOCK_DATABASE_URL": empty_database_url, "HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        said = b""
-        while b"Ctrl-C ends it" not in said:
-            line = await asyncio.wait_for(process.stdout.readline(), 2 * PATIENCE)
-            assert line, said.decode()
-            said += line
-        listening = asyncio.create_task(process.stdout.read())
-        application, dashboard = LINK.findall(said.decode())[-2:]
+    async with one_command(
+        "adventures",
+        "--port",
+        str(port),
+        "--seconds",
+        "0.3",
+        database_url=empty_database_url,
+        home=tmp_path,
+        environ={"PATH": "/usr/bin:/bin"},
+    ) as running:
+        application, dashboard = LINK.findall(running.greeting)[-2:]
         page = await browser.new_page()
         await page.goto(application)
         await page.get_by_label("I read").select_option("xx")
@@ -610,11 +606,6 @@ async def test_one_command_runs_it_and_a_person_makes_an_adventure(
         asked = await page.request.get(f"http://127.0.0.1:{port}/ops/api/v1/jobs?q=kind:adventures.entry")
         states = [job["state"] for job in (await asked.json())["items"]]
         assert (asked.status, states) == (200, ["completed", "completed"])
-        process.send_signal(signal.SIGINT)
-        assert await in_time(process.wait()) == 0
-        assert b"stopped" in await listening
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await running.stop()
+        assert "stopped" in running.rest
     proved("one command started services, API and worker; a person began an adventure, saw it made, and decided")

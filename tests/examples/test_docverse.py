@@ -11,7 +11,6 @@ import logging
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -23,8 +22,9 @@ from cryptography.fernet import Fernet
 from playwright.async_api import expect
 from tests.delivery.brokers import Redis, running
 from tests.examples.docverse_deployment import ROOT, SECRET, SILENT, Deployment, deployed
+from tests.examples.one_command import one_command
 from tests.host_processes import free_ports
-from tests.waiting import PATIENCE, eventually, in_time
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -696,21 +696,10 @@ async def test_one_command_runs_it_and_a_person_sees_it_work(
     tmp_path: Path, database_url: str, browser: Browser, proved: Proved
 ) -> None:
     port = free_ports(4)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.docverse", "--port", str(port), "--seconds", "0.5"),
-        cwd=ROOT,
-        env={**os.environ, "ROWLOCK_DATABASE_URL": database_url, "HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        said = b""
-        while b"Ctrl-C ends it" not in said:
-            line = await asyncio.wait_for(process.stdout.readline(), 2 * PATIENCE)
-            assert line, said.decode()
-            said += line
-        listening = asyncio.create_task(process.stdout.read())
-        application, dashboard = LINK.findall(said.decode())[-2:]
+    async with one_command(
+        "docverse", "--port", str(port), "--seconds", "0.5", database_url=database_url, home=tmp_path
+    ) as running:
+        application, dashboard = LINK.findall(running.greeting)[-2:]
         page = await browser.new_page()
         await page.goto(application)
         await page.get_by_label("Project").fill("pipelines")
@@ -724,11 +713,6 @@ async def test_one_command_runs_it_and_a_person_sees_it_work(
         await page.goto(dashboard)
         asked = await page.request.get(f"http://127.0.0.1:{port}/api/v1/jobs/{job}")
         assert (asked.status, (await asked.json())["tenant"]) == (200, "rubin")
-        process.send_signal(signal.SIGINT)
-        assert await in_time(process.wait()) == 0
-        assert b"rowlock.run_job" in await listening
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await running.stop()
+        assert "rowlock.run_job" in running.rest
     proved("one command started Redis, 2 arq workers and the web; a person created a project and saw its build arrive")

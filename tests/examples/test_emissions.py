@@ -19,8 +19,9 @@ import pytest
 from playwright.async_api import expect
 from tests.delivery.brokers import Redis, running
 from tests.examples.emissions_pods import ROOT, STEPS, Deployment, deployed, percentile, rows
+from tests.examples.one_command import one_command
 from tests.host_processes import Host, free_ports
-from tests.waiting import PATIENCE, eventually, in_time, nothing_happens_for
+from tests.waiting import PATIENCE, eventually, nothing_happens_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -549,21 +550,8 @@ async def test_one_command_runs_it_and_a_person_sees_the_totals_change(
     tmp_path: Path, database_url: str, browser: Browser, proved: Proved
 ) -> None:
     port = free_ports(4)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.emissions", "--port", str(port)),
-        cwd=ROOT,
-        env={**os.environ, "ROWLOCK_DATABASE_URL": database_url, "HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        said = b""
-        while b"Ctrl-C ends it" not in said:
-            line = await asyncio.wait_for(process.stdout.readline(), 2 * PATIENCE)
-            assert line, said.decode()
-            said += line
-        listening = asyncio.create_task(process.stdout.read())
-        application, dashboard = LINK.findall(said.decode())[-2:]
+    async with one_command("emissions", "--port", str(port), database_url=database_url, home=tmp_path) as running:
+        application, dashboard = LINK.findall(running.greeting)[-2:]
         page = await browser.new_page()
         await page.goto(application)
         await expect(page.get_by_text("Nothing calculated yet")).to_be_visible(timeout=IN_TIME)
@@ -587,11 +575,6 @@ async def test_one_command_runs_it_and_a_person_sees_the_totals_change(
         await page.goto(dashboard)
         jobs = await page.request.get(f"http://127.0.0.1:{port}/api/v1/jobs")
         assert len((await jobs.json())["items"]) == 8
-        process.send_signal(signal.SIGINT)
-        assert await in_time(process.wait()) == 0
-        assert b"Application shutdown complete" in await listening
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await running.stop()
+        assert "Application shutdown complete" in running.rest
     proved("one command started two pods; in a browser a person uploaded a file twice and saw totals and errors change")

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import sys
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from examples.knowledge_graph.web import ROUTES
 from playwright.async_api import expect
-from tests.examples.knowledge_graph_deployment import LANES, ROOT, Deployment, Worker, deployed, migrated
+from tests.examples.knowledge_graph_deployment import LANES, Deployment, Worker, deployed, migrated
+from tests.examples.one_command import one_command
 from tests.host_processes import free_ports
 from tests.os_processes import children_of
 from tests.os_processes import ended as has_ended
-from tests.waiting import PATIENCE, eventually, in_time, until
+from tests.waiting import PATIENCE, eventually, until
 
 from rowlock import Rowlock
 
@@ -547,21 +547,10 @@ async def test_one_command_runs_it_and_people_see_it_work(
     tmp_path: Path, empty_database_url: str, browser: Browser, proved: Proved
 ) -> None:
     port = free_ports(2)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.knowledge_graph", "--port", str(port), "--seconds", "0.05"),
-        cwd=ROOT,
-        env={**os.environ, "ROWLOCK_DATABASE_URL": empty_database_url, "HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        said = b""
-        while b"Ctrl-C ends it" not in said:
-            line = await asyncio.wait_for(process.stdout.readline(), 2 * PATIENCE)
-            assert line, said.decode()
-            said += line
-        listening = asyncio.create_task(process.stdout.read())
-        ada, grace = re.findall(r"http\S+/login\S+", said.decode())
+    async with one_command(
+        "knowledge_graph", "--port", str(port), "--seconds", "0.05", database_url=empty_database_url, home=tmp_path
+    ) as running:
+        ada, grace = re.findall(r"http\S+/login\S+", running.greeting)
         page = await (await browser.new_context()).new_page()
         await page.goto(ada)
         await page.get_by_role("button", name="Add", exact=True).click()
@@ -579,11 +568,6 @@ async def test_one_command_runs_it_and_people_see_it_work(
         await expect(admin.get_by_text("interactive (drained)")).to_be_hidden(timeout=IN_TIME)
         await admin.goto(f"http://127.0.0.1:{port}/")
         await expect(admin.get_by_role("img", name="Projection of 11 concepts")).to_be_visible(timeout=IN_TIME)
-        process.send_signal(signal.SIGINT)
-        assert await in_time(process.wait()) == 0
-        assert b"draining" in await listening
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await running.stop()
+        assert "draining" in running.rest
     proved("one command migrated and started it; a person added and approved a document, another drained a lane")

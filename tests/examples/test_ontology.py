@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import signal
-import sys
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,8 +16,9 @@ import psycopg
 import pytest
 from playwright.async_api import expect
 from tests.examples.held_model import HeldModel, held_model
+from tests.examples.one_command import one_command
 from tests.host_processes import Host, free_port, free_ports, started
-from tests.waiting import PATIENCE, eventually, in_time, until
+from tests.waiting import PATIENCE, eventually, until
 
 from rowlock import Rowlock
 
@@ -343,21 +342,10 @@ async def test_one_command_runs_it_and_a_person_sees_it_work(
     tmp_path: Path, database_url: str, browser: Browser, proved: Proved
 ) -> None:
     port = free_ports(5)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.ontology", "--port", str(port), "--seconds", "0.2"),
-        cwd=ROOT,
-        env={**os.environ, "ROWLOCK_DATABASE_URL": database_url, "HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    try:
-        said = b""
-        while b"Ctrl-C ends it" not in said:
-            line = await asyncio.wait_for(process.stdout.readline(), 2 * PATIENCE)
-            assert line, said.decode()
-            said += line
-        listening = asyncio.create_task(process.stdout.read())
-        application, dashboard = LINK.findall(said.decode())[-2:]
+    async with one_command(
+        "ontology", "--port", str(port), "--seconds", "0.2", database_url=database_url, home=tmp_path
+    ) as running:
+        application, dashboard = LINK.findall(running.greeting)[-2:]
         page = await browser.new_page()
         await page.goto(application)
         await page.get_by_role("button", name="Submit").click()
@@ -370,11 +358,6 @@ async def test_one_command_runs_it_and_a_person_sees_it_work(
         await page.goto(dashboard)
         asked = await page.request.get(f"http://127.0.0.1:{port}/api/v1/jobs/{job}")
         assert (asked.status, (await asked.json())["state"]) == (200, "completed")
-        process.send_signal(signal.SIGINT)
-        assert await in_time(process.wait()) == 0
-        assert b"Shutting down: Master" in await listening
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
+        await running.stop()
+        assert "Shutting down: Master" in running.rest
     proved("one command started three pods, a person submitted, watched and accepted an ontology in a browser")

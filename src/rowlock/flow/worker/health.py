@@ -1,4 +1,4 @@
-"""WorkerHealth: what a probe is told of a worker process: does it live, is it ready, has it finished draining."""
+"""WorkerHealth: the answer to a probe of a worker process: does it live, is it ready, has it finished draining."""
 
 from __future__ import annotations
 
